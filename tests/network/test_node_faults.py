@@ -147,9 +147,11 @@ class ForgetsWhoIsAway(Node):
         super().__init__(*given, **named)
         detach = self.durability.detach
 
-        def detach_and_forget(durable: Durable) -> None:
-            detach(durable)
+        def detach_and_forget(durable: Durable, session: ClientSession | None = None) -> None:
+            detach(durable, session)
             durable.looked = self.dispatch.reached
+            durable.assignments = None
+            durable.unconfirmed.clear()
 
         self.durability.detach = detach_and_forget
 

@@ -7,6 +7,7 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
 
     registry      who asks for what
     receivers     where a subscriber's notifications go: a callback, or a queue
+    accepting     that what fails there comes again, and is a dead letter in the end
     handing_over  that they get there, in order, by one thread at a time
     advertising   who may publish what
     arriving      the identities of an ordered bus
@@ -26,6 +27,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
+from fairlead.bus.accepting import Accepting
 from fairlead.bus.advertising import Advertised
 from fairlead.bus.arriving import Arriving
 from fairlead.bus.handing_over import ErrorHook, HandingOver
@@ -36,6 +38,8 @@ from fairlead.bus.requesting import Answer, Replies, Requester, Timeout, respond
 from fairlead.bus.statistics import COUNTED, BusStatistics
 from fairlead.conditions import Condition, condition_of
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
+from fairlead.delivery.assigning import Terms
+from fairlead.delivery.dead_letters import letter_of
 from fairlead.delivery.requesting import Event as Published
 from fairlead.errors import (
     BusClosed,
@@ -51,6 +55,7 @@ from fairlead.filters.filter import NOTHING, Filter
 from fairlead.filters.language import parse
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Instant, Notification
+from fairlead.model.durations import seconds_of
 from fairlead.model.encoding import content_hash
 from fairlead.model.order import (
     BEGINNING,
@@ -458,6 +463,12 @@ class Bus:
         since: Instant | None = None,
         until: Instant | None = None,
         on: str | Condition | None = None,
+        accept: Literal["none", "each"] = "none",
+        shared: bool = False,
+        per: str = "",
+        window: int = 0,
+        attempts_max: int = 0,
+        accept_within: Timeout = None,
     ) -> Subscription:
         """Subscribe to what matches a filter, with a callback, or with a queue that is read or iterated over.
 
@@ -470,7 +481,18 @@ class Bus:
 
         `on` is a condition beside the filter, such as "celsius changes by 1, per room" (`fairlead.conditions`):
         of what matches, only what the condition lets pass is delivered.
+
+        With `accept="each"`, or any of what follows, deliveries are accepted: a callback by returning, a queue by
+        `Delivery.accept`, or by `get`, which accepts the one before. What is rejected, or not accepted within
+        `accept_within` (seconds, or as "30s"), comes again; what fails `attempts_max` times is published as a dead
+        letter, of the type "dead". A subscriber that is `shared` has several members, each with a queue: a
+        notification goes to one of them, the one with the fewest that are not accepted, at most `window`; with
+        `per`, an attribute, those with one value of it go to one member while it has any of them.
         """
+        seconds = seconds_of(accept_within, "a time for accepting")
+        within = 0 if seconds is None else round(seconds * 1_000_000)
+        terms = Terms(shared, per, window, attempts_max, within)
+        accepting = self._accepting(callback, terms, accept, maxsize)
         check_callable(callback)
         parsed = self._parsed(filter)
         condition = None if on is None else condition_of(on)
@@ -483,9 +505,11 @@ class Bus:
             existing = self._registry.existing(
                 parsed if condition is None else (parsed, condition), callback, id, subscriber
             )
-            if existing is not None:
+            if existing is not None and not shared:
                 return existing
-            identity, receiver = self._registry.entrance(callback, id, subscriber, maxsize, overflow)
+            identity, receiver = self._registry.entrance(
+                callback, id, subscriber, maxsize, overflow, accepting=accepting
+            )
             validity = self._admitted(since, until) if self._is_ordered else Validity()
             name = identity if subscriber is None else subscriber
             if self._scoped is not None:
@@ -503,6 +527,40 @@ class Bus:
             self._record_subscribed(subscription)
             self._happened("sub", name, granted)
             return subscription
+
+    def _accepting(
+        self, callback: Callback | None, terms: Terms, accept: str, maxsize: int | None
+    ) -> Callable[[], Accepting] | None:
+        """The maker of a receiver whose deliveries are accepted; None: they are not."""
+        if accept not in ("none", "each"):
+            raise SubscriptionRefused(f"deliveries are accepted 'none' or 'each', not {accept!r}")
+        if accept == "none" and terms.is_neutral:
+            return None
+        if self._is_ordered:
+            raise SubscriptionRefused(
+                "on an ordered bus deliveries are not accepted: what comes again would be out of order",
+                hint='accept them on a bus with order="live"',
+            )
+        if maxsize is not None:
+            raise SubscriptionRefused(
+                "a queue whose deliveries are accepted has a window, not a size", hint="window=100"
+            )
+        clock = None if self._clock is None else self._now
+
+        def bury(delivery: Delivery, attempts: int, reason: str) -> None:
+            self._publish_own(letter_of(delivery.subscriber, delivery.notification, attempts, reason))
+
+        return lambda: Accepting(callback, terms, clock, bury)
+
+    def _publish_own(self, notification: Notification) -> None:
+        """Publish what is the bus's own, such as a dead letter: no producer's, so that no rule refuses it."""
+        with self._lock:
+            notification = self._stamped(notification)
+            if self._identities.take(notification) is None:
+                return
+            self._counts["published"] += 1
+            failures = self._enter(notification, self._matching(notification))
+        self._conclude(failures)
 
     def detect(
         self,

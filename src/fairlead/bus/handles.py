@@ -49,7 +49,7 @@ class Subscription:
     Leaving the block ends the subscription. A subscriber's subscriptions read from the same queue.
     """
 
-    __slots__ = ("_bus", "_receiver", "_suppression", "filter", "granted", "id", "on", "subscriber")
+    __slots__ = ("_bus", "_last", "_receiver", "_suppression", "filter", "granted", "id", "on", "subscriber")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Subscription:
     ) -> None:
         self._bus = bus
         self._receiver = receiver
+        self._last: Delivery | None = None
         self.id = id
         self.subscriber = subscriber
         self.filter = filter
@@ -111,12 +112,20 @@ class Subscription:
     def get(self, timeout: float | None = None) -> Notification:
         """The next notification; waits for it, at most `timeout` seconds, then TimeoutError.
 
-        SubscriptionEnded where the subscription is closed and the queue has been read.
+        SubscriptionEnded where the subscription is closed and the queue has been read. Where deliveries are
+        accepted, asking for the next one accepts the one before.
         """
-        return self.get_delivery(timeout).notification
+        if self._last is not None:
+            self._last.accept()
+            self._last = None
+        delivery = self.get_delivery(timeout)
+        if delivery._settling is not None:
+            self._last = delivery
+        return delivery.notification
 
     def get_delivery(self, timeout: float | None = None) -> Delivery:
-        """Like `get`, and which of the subscriber's subscriptions matched."""
+        """Like `get`, and which of the subscriber's subscriptions matched. Where deliveries are accepted, it is to
+        be accepted or rejected."""
         return self._receiver.take(self.id, timeout)
 
     def close(self) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
+from fairlead.delivery.assigning import Terms
 from fairlead.errors import SubscriptionEnded, SubscriptionRefused
 from fairlead.model import Notification
+from fairlead.model.durations import seconds_of
 from fairlead.model.order import OrderKey
 
 if TYPE_CHECKING:
@@ -40,6 +43,37 @@ class Delivery:
     """The tag of a version that mappings of scopes have made; empty for what was published."""
     moved_to: int | None = None
     """The order time of the delivery, where a policy of scopes has moved it."""
+    attempt: int = 1
+    """For the how-manieth time it is handed out, where deliveries are accepted."""
+    _settling: Settling | None = field(default=None, repr=False, compare=False)
+
+    def accept(self) -> bool:
+        """It is dealt with, and will not come again; False: it is another's by now, or needs no accepting."""
+        return self._settling is not None and self._settling.accept()
+
+    def reject(
+        self, *, again: bool = False, after: float | str | timedelta | None = None, reason: str = ""
+    ) -> None:
+        """It is not dealt with: it comes again, not before `after` (seconds, or as "5s"), or is done with."""
+        if self._settling is not None:
+            self._settling.reject(seconds_of(after, "a delay"), reason, again=again or after is not None)
+
+    def renew(self) -> bool:
+        """It is still worked on: the time for accepting it begins anew; False: it is another's by now."""
+        return self._settling is not None and self._settling.renew()
+
+
+class Settling(Protocol):
+    """The attempt that a delivery is."""
+
+    def accept(self) -> bool:
+        """It is dealt with."""
+
+    def reject(self, after: float | None, reason: str, *, again: bool) -> None:
+        """It is not."""
+
+    def renew(self) -> bool:
+        """It will be."""
 
 
 class Receiver:
@@ -76,6 +110,18 @@ class Receiver:
                 f"the subscriber has {'another callback' if self._callback else 'a queue'} already",
                 hint="leave the callback out, or use another subscriber's name",
             )
+
+    def check_terms(self, terms: Terms | None) -> None:
+        """A subscriber's deliveries are accepted on one set of terms, or not at all: others are refused."""
+        if terms is not None:
+            raise SubscriptionRefused(
+                "the subscriber has a receiver whose deliveries are not accepted",
+                hint="use another subscriber's name",
+            )
+
+    def join(self, identity: str) -> None:
+        """One more subscription."""
+        self.active.add(identity)
 
     def receive(self, delivery: Delivery, trace: Recorder | None = None) -> tuple[str, ...]:
         """Take a delivery, unless all the subscriptions that matched have ended; what became of it."""

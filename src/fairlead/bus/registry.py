@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
+from fairlead.bus.accepting import Accepting
 from fairlead.bus.handing_over import Handover
 from fairlead.bus.handles import Subscription
 from fairlead.bus.receivers import Callback, Delivery, Overflow, Receiver
@@ -52,21 +53,27 @@ class Registry:
         subscriber: str | None,
         maxsize: int | None,
         overflow: Overflow,
+        *,
+        accepting: Callable[[], Accepting] | None = None,
     ) -> tuple[str, Receiver]:
-        """The id of a new subscription, and where its notifications go."""
+        """The id of a new subscription, and where its notifications go; `accepting` makes that for a subscriber
+        whose deliveries are accepted."""
         identity = self._fresh_id() if id is None else id
         if identity in self.by_id:
             raise SubscriptionRefused(f"the id {identity!r} is taken", hint="leave it out to get one")
         receiver = None if subscriber is None else self._receivers.get(subscriber)
+        if receiver is None and accepting is not None:
+            return identity, accepting()
         if receiver is None:
             return identity, Receiver(callback, maxsize, overflow)
         receiver.check_same(callback)
+        receiver.check_terms(None if accepting is None else accepting().terms)
         return identity, receiver
 
     def add(self, subscription: Subscription, *, is_joinable: bool) -> None:
         """One more; its subscriber can be joined by others if it was named."""
         self.by_id[subscription.id] = subscription
-        subscription._receiver.active.add(subscription.id)
+        subscription._receiver.join(subscription.id)
         if is_joinable:
             key = subscription.subscriber, subscription._definition
             self._by_question.setdefault(key, {})[subscription.id] = subscription

@@ -40,6 +40,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--durable", metavar="NAME", help="as the durable subscriber of this name")
     parser.add_argument(
+        "--shared",
+        action="store_true",
+        help="with --durable: each notification goes to one of those who subscribe under the name",
+    )
+    parser.add_argument(
+        "--per", metavar="ATTRIBUTE", help="with --shared: what has one value of it stays with one of them"
+    )
+    parser.add_argument(
+        "--attempts-max",
+        metavar="N",
+        type=int,
+        help="with --durable: what was rejected, or not accepted in time, so often is a dead letter",
+    )
+    parser.add_argument(
+        "--accept-within", metavar="D", type=seconds, help="with --durable: else it comes again, as 30s"
+    )
+    parser.add_argument(
         "--since",
         metavar="TIME",
         help="begin with what was published then: 2026-03-02T09:00:00Z, or 10m (ago)",
@@ -106,15 +123,29 @@ APART: Final = {
         "lateness",
         "clock",
         "json",
+        "shared",
     ),
     "pattern": ("filter", "wanted", "durable", "fair"),
     "fair": ("filter", "wanted", "durable"),
     "durable": ("policy",),
 }
 """What does not go together."""
-WITH: Final = {"lateness": ("pattern", "fair"), "clock": ("pattern", "fair")}
+WITH: Final = {
+    "lateness": ("pattern", "fair"),
+    "clock": ("pattern", "fair"),
+    "shared": ("durable",),
+    "per": ("shared",),
+    "attempts_max": ("durable",),
+    "accept_within": ("durable",),
+}
 """Options that require others."""
-OPTIONS: Final = {"most": "-n", "wanted": "a filter", "filter": "a filter"}
+OPTIONS: Final = {
+    "most": "-n",
+    "wanted": "a filter",
+    "filter": "a filter",
+    "attempts_max": "--attempts-max",
+    "accept_within": "--accept-within",
+}
 WHY: Final = {
     "forget": "it ends a durable subscriber, and nothing else is done",
     "pattern": "it takes no filter, and is not durable; --since can be combined with it",
@@ -169,7 +200,14 @@ def _subscribed(
         return detection
     wanted = read_filter("true", None) if filter is None else filter
     subscription = client.subscribe(
-        wanted, durable=arguments.durable or "", since=since, timeout=arguments.patience
+        wanted,
+        durable=arguments.durable or "",
+        since=since,
+        timeout=arguments.patience,
+        shared=arguments.shared,
+        per=arguments.per or "",
+        attempts_max=arguments.attempts_max or 0,
+        accept_within=arguments.accept_within,
     )
     # A later response implies that the broker has processed the subscription.
     links = {} if subscription.is_installed else client.status()["links"]

@@ -41,6 +41,31 @@ class StreamParameters(TypedDict):
     durable: NotRequired[
         Annotated[str, Meta(description="the name of a durable subscriber, which misses nothing while away")]
     ]
+    shared: NotRequired[
+        Annotated[
+            str,
+            Meta(
+                description="with durable: each event goes to one of those who stream under the name",
+                extra_json_schema={"enum": ["1"]},
+            ),
+        ]
+    ]
+    per: NotRequired[
+        Annotated[
+            str, Meta(description="with shared: what has one value of this attribute goes to one of them")
+        ]
+    ]
+    attempts_max: NotRequired[
+        Annotated[
+            str,
+            Meta(description="with durable: what fails so often is a dead letter, of the type dead"),
+        ]
+    ]
+    accept_within: NotRequired[
+        Annotated[
+            str, Meta(description="with durable: what is not accepted in this time comes again, as 30s")
+        ]
+    ]
     since: NotRequired[
         Annotated[
             str, Meta(description="begin with what was published then: RFC 3339, or microseconds since 1970")

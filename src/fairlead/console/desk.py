@@ -35,6 +35,7 @@ class Arrival:
 
     offset: int
     packed: bytes
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,8 @@ class Desk:
     def write(self, data: bytes) -> None:
         for kind, payload in self._frames.feed(data):
             if kind == wire.DELIVER:
-                offset, _, packed = wire.parse_deliver(payload)
-                self._put(Arrival(offset, packed))
+                offset, head, packed = wire.parse_deliver(payload)
+                self._put(Arrival(offset, packed, wire.attempt_in(head)[1]))
             elif kind == wire.STORED:
                 self._stored(wire.parse_numbered(payload)[0])
             else:

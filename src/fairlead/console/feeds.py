@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -23,11 +23,13 @@ from fairlead.console.answers import StreamParameters
 from fairlead.console.cloudevents import text_of
 from fairlead.console.desk import Arrival, Desk
 from fairlead.console.problems import Problem
-from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError
+from fairlead.delivery.assigning import NEUTRAL, Terms
+from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError, ValueRefused
 from fairlead.filters.language import parse, render
 from fairlead.model import Instant
 from fairlead.model.packed import unpack
 from fairlead.network import wire
+from fairlead.network.arguments import terms_of
 from fairlead.network.destinations import Durable
 from fairlead.network.server import Server
 from fairlead.network.settings import POLICIES
@@ -52,6 +54,8 @@ class Wanted:
     after: str = ""
     """The id of the last event that the client has seen."""
     policy: str = ""
+    terms: Terms = NEUTRAL
+    """On which terms a durable subscriber accepts."""
 
     @classmethod
     def of(cls, query: Sequence[tuple[str, str]], last_event_id: str = "") -> Wanted:
@@ -69,6 +73,7 @@ class Wanted:
         try:
             filter = str(dialects.read(given.get("dialect", dialects.OWN), given["filter"]))
             since = _microseconds(given["since"]) if "since" in given else None
+            terms = _terms(given)
         except FairleadError as error:
             raise Problem.of(400, error) from None
         policy, durable = given.get("policy", ""), given.get("durable", "")
@@ -81,7 +86,24 @@ class Wanted:
             raise Problem(
                 400, "a policy is for best effort: leave out durable, since and after, or leave it out"
             )
-        return cls(filter, durable, since, after, policy)
+        return cls(filter, durable, since, after, policy, terms)
+
+
+def _terms(given: Mapping[str, str]) -> Terms:
+    """The terms in the parameters of a stream."""
+    if given.get("shared", "1") != "1":
+        raise ValueRefused("shared is 1, or is left out")
+    attempts = given.get("attempts_max", "0")
+    if not re.fullmatch(r"\d{1,9}", attempts):
+        raise ValueRefused(f"attempts_max is a number, not {attempts!r:.40}")
+    return terms_of(
+        given.get("durable", ""),
+        shared="shared" in given,
+        per=given.get("per", ""),
+        window=0,
+        attempts_max=int(attempts),
+        accept_within=given.get("accept_within"),
+    )
 
 
 def _microseconds(text: str) -> int:
@@ -95,6 +117,7 @@ class Event:
     id: str
     offset: int
     text: str
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +164,18 @@ class Feed:
         # As for clients of the network: the same durable subscriber, over any protocol.
         id = f"{wanted.durable}:{render(parse(wanted.filter))}" if wanted.durable else SUBSCRIPTION
         answer = self._desk.begin(
-            lambda number: wire.Subscribe(number, id, wanted.filter, wanted.durable, since)
+            lambda number: wire.Subscribe(
+                number,
+                id,
+                wanted.filter,
+                wanted.durable,
+                since,
+                wanted.terms.is_shared,
+                wanted.terms.per,
+                wanted.terms.window,
+                wanted.terms.attempts_max,
+                wanted.terms.accept_within_us,
+            )
         )
         # Nothing is sent before the log has been synced, so until then the offset can be set.
         self._seek()
@@ -200,7 +234,7 @@ class Feed:
         id = ""
         if arrived.offset and self._ledger is not None:
             id = f"{arrived.offset}-{self._ledger.identity[:8]}"
-        return Event(id, arrived.offset, text_of(unpack(arrived.packed)))
+        return Event(id, arrived.offset, text_of(unpack(arrived.packed)), arrived.attempt)
 
     def accept(self, offsets: Iterable[int]) -> None:
         """These are dealt with."""
@@ -208,9 +242,13 @@ class Feed:
         if found:
             self._desk.send(wire.Accept(self._name, found))
 
-    def reject(self, offset: int, *, again: bool) -> None:
-        """Reject a delivery: it is delivered again, or discarded."""
-        self._desk.send(wire.Reject(self._name, offset, again))
+    def reject(self, offset: int, *, again: bool, after_us: int = 0, reason: str = "") -> None:
+        """Reject a delivery: it is delivered again, not before a delay, or discarded."""
+        self._desk.send(wire.Reject(self._name, offset, again, after_us, reason))
+
+    def renew(self, offset: int) -> None:
+        """A client is still at work on a delivery."""
+        self._desk.send(wire.Renew(self._name, offset))
 
     def offset_of(self, id: str) -> int | None:
         """The offset of an event that was sent."""

@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fairlead.console.feeds import ControlEvent, Event, Feed
-from fairlead.errors import ConnectionEnded, ValueRefused
+from fairlead.errors import ConnectionEnded, FairleadError, ValueRefused
+from fairlead.model.durations import seconds_of
 from fairlead.model.encoding import format_json, parse_json
 
 __all__ = ["EventStream", "converse"]
@@ -141,6 +142,8 @@ def _message_text(each: Event | ControlEvent) -> str:
     if isinstance(each, ControlEvent):
         return format_json({each.what: each.content})
     head = f'"id":"{each.id}",' if each.id else ""
+    if each.attempt > 1:
+        head += f'"attempt":{each.attempt},'
     return f'{{{head}"event":{each.text}}}'
 
 
@@ -164,10 +167,27 @@ def _understand(text: str | None, feed: Feed) -> None:
             feed.accept([_offset(feed, id)])
         case {"accept": [*ids], **others} if not others:
             feed.accept([_offset(feed, id) for id in ids])
-        case {"reject": str(id), **others} if others.keys() <= {"again"}:
-            feed.reject(_offset(feed, id), again=others.get("again") is True)
+        case {"reject": str(id), **others} if others.keys() <= {"again", "after", "reason"}:
+            after, reason = others.get("after"), others.get("reason", "")
+            again = others.get("again") is True or after is not None
+            delay = _delay(after)
+            feed.reject(_offset(feed, id), again=again, after_us=delay, reason=str(reason))
+        case {"renew": str(id), **others} if not others:
+            feed.renew(_offset(feed, id))
         case _:
-            raise _Misunderstood('send {"accept": id}, {"accept": [id, …]} or {"reject": id, "again": true}')
+            raise _Misunderstood(
+                'send {"accept": id}, {"accept": [id, …]}, {"reject": id, "again": true, "after": "5s"} or'
+                ' {"renew": id}'
+            )
+
+
+def _delay(given: Any) -> int:
+    """A delay in microseconds."""
+    try:
+        seconds = seconds_of(given, "a delay")
+    except FairleadError as error:
+        raise _Misunderstood(str(error)) from None
+    return 0 if seconds is None else round(seconds * 1_000_000)
 
 
 def _offset(feed: Feed, id: Any) -> int:

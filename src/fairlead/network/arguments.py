@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from fairlead.delivery.assigning import Terms
 from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
@@ -23,6 +24,7 @@ __all__ = [
     "filter_of",
     "microseconds_of",
     "patience_seconds",
+    "terms_of",
 ]
 
 Since: TypeAlias = Instant | datetime | str | int
@@ -56,6 +58,22 @@ def durable_id(durable: str, filter: Filter) -> str:
 def patience_seconds(given: Patience) -> float | None:
     """A duration in seconds; None means without end."""
     return seconds_of(given, "patience")
+
+
+def terms_of(
+    durable: str, *, shared: bool, per: str, window: int, attempts_max: int, accept_within: Patience
+) -> Terms:
+    """The terms of a durable subscriber; ValueRefused where one that is not durable has any."""
+    seconds = seconds_of(accept_within, "a time for accepting")
+    within = 0 if seconds is None else round(seconds * 1_000_000)
+    if seconds is not None and within < 1:
+        raise ValueRefused("a time for accepting is longer than nothing", hint='accept_within="30s"')
+    terms = Terms(shared, per, window, attempts_max, within)
+    if not durable and not terms.is_neutral:
+        raise ValueRefused(
+            "terms of acceptance are for durable subscribers", hint='subscribe(…, durable="work", …)'
+        )
+    return terms
 
 
 def microseconds_of(given: Since) -> int:

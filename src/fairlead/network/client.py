@@ -57,6 +57,7 @@ from fairlead.network.arguments import (
     filter_of,
     microseconds_of,
     patience_seconds,
+    terms_of,
 )
 from fairlead.network.channel import Channel
 from fairlead.network.contexts import client_context
@@ -326,14 +327,33 @@ class Client:
         durable: str = "",
         since: Since | None = None,
         id: str | None = None,
+        shared: bool = False,
+        per: str = "",
+        window: int = 0,
+        attempts_max: int = 0,
+        accept_within: Patience = None,
     ) -> Subscription:
         """Subscribe to what a filter matches.
 
         With a name in `durable`, nothing that is published from now on is lost, whether or not this client is
         there: who subscribes again under the name, to the same, goes on where it was. `since` begins in the past,
         as far as the broker's log goes back.
+
+        A durable name that is `shared` has several members: each notification goes to one of them, the one with
+        the fewest that are not accepted, and at most `window` of them; with `per`, an attribute, those with one
+        value of it go to one member while it has any of them. What is not accepted within `accept_within`
+        (seconds, or as "30s") comes again, perhaps to another member. After `attempts_max` attempts that were
+        rejected or not accepted in time, it is published as a dead letter instead, of the type "dead".
         """
         self._uplink.check()
+        terms = terms_of(
+            durable,
+            shared=shared,
+            per=per,
+            window=window,
+            attempts_max=attempts_max,
+            accept_within=accept_within,
+        )
         for given in (durable, id or ""):
             if not isinstance(given, str):
                 raise ValueRefused(f"a name is a string, not {given!r}")
@@ -343,7 +363,7 @@ class Client:
         if name in self._intake.subscriptions:
             raise BrokerRefused(f"there is a subscription {name!r} already")
         began = None if since is None else microseconds_of(since)
-        subscription = Subscription(self, name, made, durable, began)
+        subscription = Subscription(self, name, made, durable, began, terms=terms)
         if self._sealer is not None:
             subscription._open_with(self._sealer, clear)
         self._intake.add(subscription)
@@ -386,6 +406,12 @@ class Client:
         if not self._intake.of(durable):
             self._intake.forget(durable)
         await self._request_end(lambda number: wire.Unsubscribe(number, id, durable))
+
+    async def redrive(self, durable: str) -> dict[str, int]:
+        """Have the dead deliveries of a durable subscriber handed out again: how many are `redriven`, and how many
+        are `gone`, because the log has them no more."""
+        answer: dict[str, int] = await self._request(lambda number: wire.Redrive(number, durable))
+        return answer
 
     async def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Say what will be published; the id is for `unadvertise`."""
@@ -666,8 +692,20 @@ class Client:
     def _send_subscribe(self, subscription: Subscription) -> None:
         number = self._uplink.next_number()
         text = render(subscription.filter)
+        terms = subscription.terms
         frame = wire.control(
-            wire.Subscribe(number, subscription.id, text, subscription.durable, subscription.since)
+            wire.Subscribe(
+                number,
+                subscription.id,
+                text,
+                subscription.durable,
+                subscription.since,
+                terms.is_shared,
+                terms.per,
+                terms.window,
+                terms.attempts_max,
+                terms.accept_within_us,
+            )
         )
         if len(frame) - 4 > self._uplink.frame_max:
             self._let_go(subscription, self._uplink.too_long(len(frame) - 4))

@@ -64,6 +64,8 @@ class ClientSession(Session):
         self.policy = policy or DROP
         self.client = f"c:{name}"
         """What the broker calls it."""
+        self.version = wire.VERSION
+        """The version of the protocol that is spoken with it."""
         self.durables: dict[str, Durable] = {}
         self.listens: dict[str, tuple[Filter, bool]] = {}
         self._filter_sizes: dict[tuple[str, str], int] = {}

@@ -109,6 +109,7 @@ class Clientele:
             identities=self._broker.identities,
             on_lost=self.lost,
         )
+        session.version = wire.agreed_version(hello.version, hello.oldest)
         clients[name] = session
         self._guard.bind(session.client, principal, now)
         self._leaving.welcome(session)
@@ -121,7 +122,7 @@ class Clientele:
         session.outflow.on(Step.LOSE)
         self._outgoing.backpressure.unblock(session)
         for durable in list(session.durables.values()):
-            self._durability.detach(durable)
+            self._durability.detach(durable, session)
         self._clients.pop(session.name, None)
         self._guard.unbind(session.client)
         self._leaving.begin(session.client)
@@ -207,7 +208,7 @@ class Clientele:
 
     def _release(self, session: ClientSession, message: wire.Release, now: int) -> None:
         if message.durable in session.durables:
-            self._durability.detach(session.durables[message.durable])
+            self._durability.detach(session.durables[message.durable], session)
         # What the client has accepted is not delivered again, even after a crash.
         self._dispatch.after_saving(lambda: session.tell(wire.Done(message.number)))
 
@@ -230,7 +231,14 @@ class Clientele:
         self._durability.accept(session, message.durable, message.ordinals)
 
     def _reject(self, session: ClientSession, message: wire.Reject, now: int) -> None:
-        self._durability.reject(session, message.durable, message.ordinal, again=message.again)
+        self._durability.reject(session, message, now)
+
+    def _renew(self, session: ClientSession, message: wire.Renew, now: int) -> None:
+        self._durability.renew(session, message, now)
+
+    def _redrive(self, session: ClientSession, message: wire.Redrive, now: int) -> None:
+        answer = self._durability.redrive(session, message.durable, now)
+        self._dispatch.after_sync(lambda: session.tell(wire.Response(message.number, answer)))
 
     def _ask(self, session: ClientSession, message: wire.ReportRequest, now: int) -> None:
         self._guard.check(session, "inspect", now)
@@ -340,6 +348,8 @@ class Clientele:
         wire.Unadvertise: _unadvertise,
         wire.Accept: _accept,
         wire.Reject: _reject,
+        wire.Renew: _renew,
+        wire.Redrive: _redrive,
         wire.Listen: _listen,
         wire.ReportRequest: _ask,
         wire.Authenticate: _authenticate,

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fairlead.broker.progress import Progress
 from fairlead.broker.publications import NO_OFFSET
+from fairlead.delivery.assigning import NEUTRAL, Assignments, Count, Handout, Terms
 from fairlead.filters.filter import Filter
 from fairlead.log import Record
 from fairlead.log.records import PUBLICATION, notification_in, parse_arrival, relayed_in
 from fairlead.model.packed import pack, unpack
+from fairlead.model.values import ABSENT, key_of
 from fairlead.network import wire
 from fairlead.network.backpressure import Stuck
 from fairlead.network.once import Once
@@ -25,6 +27,7 @@ from fairlead.network.relays import Relays
 from fairlead.network.sessions import Outgoing, Session
 
 if TYPE_CHECKING:
+    from fairlead.network.calling import Clock
     from fairlead.network.client_sessions import ClientSession
     from fairlead.network.dispatch import Dispatch
     from fairlead.network.link_sessions import LinkSession
@@ -43,9 +46,15 @@ STUCK_S: Final = 15
 
 
 class Durable(Outbox):
-    """A durable subscriber, whether or not a client is there for it."""
+    """A durable subscriber, whether or not a client is there for it.
+
+    One without terms has a client, a cursor, and what the client has not confirmed. With terms, and from the first
+    delivery that comes again on, `assignments` say who holds what; `unconfirmed` are all records that are not
+    settled, so that the cursor is the same in either case.
+    """
 
     __slots__ = (
+        *("_changed", "_clock", "_record_at", "_session", "assignments", "done", "redriven", "terms"),
         *(
             "_counters",
             "_once",
@@ -57,18 +66,36 @@ class Durable(Outbox):
             "ends",
             "name",
         ),
-        *("dropped", "granted", "session", "subscriptions"),
+        *("dropped", "granted", "subscriptions"),
     )
 
     def __init__(
-        self, outgoing: Outgoing, name: str, cursor: int, router: Router, once: Once, *, ends: bool = False
+        self,
+        outgoing: Outgoing,
+        name: str,
+        cursor: int,
+        router: Router,
+        once: Once,
+        *,
+        clock: Clock,
+        record_at: Callable[[int], Record | None],
+        ends: bool = False,
     ) -> None:
         super().__init__(Outflow("durable", To.AWAY), cursor, outgoing.limits.window)
         self._counters, self._router, self._once, self.name = outgoing.counters, router, once, name
         self.client = f"d:{name}"
         self.ends = ends
         """Whether it ends with its session: so one can subscribe to the past without being durable."""
-        self.session: ClientSession | None = None
+        self._clock, self._record_at = clock, record_at
+        self._session: ClientSession | None = None
+        self.terms = NEUTRAL
+        self.assignments: Assignments[ClientSession] | None = None
+        """Who holds what, where that has to be known."""
+        self.done: set[int] = set()
+        """Records beyond the cursor that are settled, where assignments are known."""
+        self.redriven: set[int] = set()
+        """Dead records that are handed out again. The cursor does not regard them."""
+        self._changed = False
         self.subscriptions: dict[str, tuple[Filter, int]] = {}
         """As they were requested, each with the first record that it is about."""
         self.granted: dict[str, Filter] = {}
@@ -91,9 +118,156 @@ class Durable(Outbox):
     def drained(self) -> None:
         """There is room again: it reads on."""
 
+    @property
+    def session(self) -> ClientSession | None:
+        """The client that is the subscriber now; of several members, one that can be sent something, if any
+        can."""
+        if self.assignments is None or not self.terms.is_shared:
+            return self._session
+        members = self.assignments.members
+        return next((each for each in members if not each.is_full), next(iter(members), None))
+
+    @property
+    def members(self) -> list[ClientSession]:
+        """The clients that are connected under its name."""
+        if self.assignments is not None:
+            return [*self.assignments.members]
+        return [] if self._session is None else [self._session]
+
+    @property
+    def room(self) -> int:
+        if self.assignments is not None:
+            return self.assignments.room
+        return self.window - len(self.unconfirmed)
+
+    # -- attempts ----------------------------------------------------------------------------------------------
+
+    def account(self, counts: Mapping[int, Count] | None = None) -> Assignments[ClientSession]:
+        """Know from now on who holds what."""
+        if self.assignments is None:
+            self.assignments = Assignments(self.terms, counts, self.window)
+            if self._session is not None:
+                self.assignments.join(self._session)
+                for offset in self.unconfirmed:
+                    self.assignments.offer(offset, self._clock.now)
+        return self.assignments
+
+    def change_terms(self, terms: Terms) -> None:
+        """Have other terms from now on. Nobody is there."""
+        counts = None if self.assignments is None else self.assignments.counts
+        self.terms, waiting = terms, [*self.unconfirmed]
+        self.assignments = None
+        if not terms.is_neutral or counts or waiting:
+            assignments = self.account(counts)
+            for offset in sorted({*waiting, *self.redriven}):
+                if (record := self._record_at(offset)) is not None:
+                    assignments.wait(offset, 0, self._key_of(notification_in(record)))
+
+    def change_accounts(self) -> None:
+        """An attempt has failed: the ledger has to know."""
+        self._changed = True
+
+    def take_accounts(self) -> tuple[dict[int, Count], list[int]] | None:
+        """The accounts that the ledger has to know beyond the cursor; None: they have not changed."""
+        assignments = self.assignments
+        if assignments is None or not self._changed:
+            return None
+        self._changed = False
+        cursor = next(iter(self.unconfirmed), None)
+        self.done = set() if cursor is None else {offset for offset in self.done if offset > cursor}
+        counts, done = dict(assignments.counts), sorted(self.done)
+        if self.terms.is_neutral and not (len(assignments) or counts or self.unconfirmed or self.redriven):
+            self.assignments = None  # as if nothing had ever come again
+        return counts, done
+
+    def accept(self, session: ClientSession, offset: int) -> bool:
+        """A client has dealt with a record; whether it was the client's to deal with."""
+        if self.assignments is None:
+            return self.confirm(offset)
+        if not self.assignments.accept(session, offset):
+            return False
+        self.settled(offset)
+        return True
+
+    def settled(self, offset: int) -> None:
+        """A record is done with: accepted, dead, or nobody's any longer."""
+        assert self.assignments is not None
+        self.assignments.settle(offset)
+        self.redriven.discard(offset)
+        if self.unconfirmed.pop(offset, self) is None:
+            self.done.add(offset)
+        self._changed = True
+
+    def redrive(self, offset: int) -> None:
+        """Hand a dead record out again, as if it had never been."""
+        record = self._record_at(offset)
+        if record is not None:
+            self.redriven.add(offset)
+            self.account().wait(offset, 0, self._key_of(notification_in(record)))
+
+    def hand_out(self) -> None:
+        """Hand out what waits, as far as there is room and its time has come."""
+        assignments = self.assignments
+        if assignments is None or not self.ready:
+            return
+        for handout in assignments.assign(self._clock.now, _may):
+            record = self._record_at(handout.ordinal)
+            deliveries = [] if record is None else self.deliveries_of(record)
+            if deliveries:
+                self._hand(handout, deliveries)
+            else:  # the subscription it came for is gone, or the record is
+                self.settled(handout.ordinal)
+
+    def _hand(self, handout: Handout[ClientSession], deliveries: Sequence[tuple[bytes, bytes]]) -> None:
+        for head, packed in deliveries:
+            is_told = handout.attempt > 1 and handout.member.version >= wire.ATTEMPTS_SINCE
+            told = wire.deliver_again(head, handout.attempt) if is_told else head
+            handout.member.send(wire.deliver(handout.ordinal + 1, told, packed))
+            self._counters.delivered += 1
+
+    def _offer(self, offset: int, deliveries: Sequence[tuple[bytes, bytes]]) -> None:
+        """Hand a record of the log to one of the members, or let it wait for one."""
+        assert self.assignments is not None
+        if offset in self.unconfirmed or offset in self.done:
+            return
+        self.unconfirmed[offset] = None
+        key = self._key_of(deliveries[0][1])
+        handout = self.assignments.offer(offset, self._clock.now, key, _may)
+        if handout is not None:
+            self._hand(handout, deliveries)
+
+    def _key_of(self, packed: bytes) -> Hashable:
+        if not self.terms.per:
+            return None
+        value = unpack(packed).get(self.terms.per)
+        return None if value is ABSENT else key_of(value)
+
+    def _deliver_assigned(self, offset: int, recipient: Recipient, packed: bytes) -> None:
+        assert self.assignments is not None
+        session = self.session
+        if session is None:
+            if self.is_idle and offset != NO_OFFSET:
+                self.meet(offset)
+        elif offset == NO_OFFSET:
+            if not self.live or session.is_full:
+                self._counters.dropped += 1
+            else:
+                self._counters.delivered += 1
+                session.send(wire.deliver(0, recipient.ids, packed))
+        elif self.live and (self.room <= 0 or session.is_full or recipient.part[1] > 1):
+            self.fall_behind(offset)
+            session.wait_for_turn()
+        elif self.live:
+            self._offer(offset, [(recipient.ids, packed)])
+
+    # -- deliveries --------------------------------------------------------------------------------------------
+
     def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:
         """Deliver what is dispatched now."""
-        session = self.session
+        if self.assignments is not None:
+            self._deliver_assigned(offset, recipient, packed)
+            return
+        session = self._session
         if session is None:
             if self.is_idle and offset != NO_OFFSET:
                 self.meet(offset)
@@ -140,18 +314,51 @@ class Durable(Outbox):
         self.outflow.on(Step.MEET)
 
     def cursor(self, dispatched: int) -> int:
-        return dispatched if self.is_idle else super().cursor(dispatched)
+        return dispatched if self.is_idle and not self.unconfirmed else super().cursor(dispatched)
+
+    def leave(self, session: ClientSession | None, dispatched: int) -> bool:
+        """A client is not this subscriber any longer, or none is; whether nobody is left."""
+        if self.unconfirmed and not self.ends:
+            self.account()
+        if session is self._session:
+            self._session = None
+        if self.assignments is None:
+            self.detach(dispatched)
+            return True
+        self._changed = True
+        for member in self.members if session is None else (session,):
+            self.assignments.leave(member)
+        if self.assignments.members:
+            return False
+        if self.live:
+            self.looked = dispatched
+        self.outflow.on(Step.LOSE)
+        self.close()
+        self._rest(dispatched)
+        return True
 
     def detach(self, dispatched: int) -> None:
         super().detach(dispatched)
+        self._rest(dispatched)
+
+    def _rest(self, dispatched: int) -> None:
         if self.looked >= dispatched:
             self.outflow.on(Step.PASS)
 
     def attach(self, session: ClientSession, dispatched: int, now: int) -> None:
-        """A client is this subscriber from now on."""
-        self.looked = self.cursor(dispatched)
-        self.session, self.attached = session, now
-        self.outflow.on(Step.CONNECT)
+        """A client is this subscriber from now on, or one of its members."""
+        is_first = not self.members
+        if is_first:
+            if self.assignments is None:
+                self.looked = self.cursor(dispatched)
+            elif self.is_idle:
+                self.looked = dispatched
+            self.attached = now
+            self.outflow.on(Step.CONNECT)
+        if self.assignments is not None:
+            self.assignments.join(session)
+        if not self.terms.is_shared:
+            self._session = session
         self._tell_dropped()
 
     def concerns(self, record: Record) -> bool:
@@ -181,7 +388,11 @@ class Durable(Outbox):
 
     def send_record(self, record: Record) -> None:
         """Deliver a record of the log, if it concerns this subscriber."""
-        session = self.session
+        if self.assignments is not None:
+            if deliveries := self.deliveries_of(record):
+                self._offer(record.offset, deliveries)
+            return
+        session = self._session
         if session is None:
             return
         for head, packed in self.deliveries_of(record):
@@ -201,15 +412,22 @@ class Durable(Outbox):
         if count <= 0:
             return 0
         self.close()
+        if self.assignments is not None:
+            for each in [each for each in self.unconfirmed if each < offset]:
+                self.settled(each)
         self.confirm_through(offset - 1)
         self.missed(count)
         return count
 
     def _tell_dropped(self) -> None:
         """Tell its client, or the next one, how many it did not get."""
-        if self.dropped and self.session is not None:
-            self.session.tell(wire.Dropped(self.dropped))
+        if self.dropped and (session := self.session) is not None:
+            session.tell(wire.Dropped(self.dropped))
             self.dropped = 0
+
+
+def _may(session: ClientSession) -> bool:
+    return not session.is_full
 
 
 class Recipient:

@@ -2,7 +2,8 @@
 
 At most one client at a time is the subscriber: the latest one that subscribed under its name. A delivery that the
 client has neither accepted nor rejected is delivered again when it is back. A subscription to the past without a
-name has a durable subscriber of its own, which ends with the connection.
+name has a durable subscriber of its own, which ends with the connection. A subscriber that is shared has members:
+each delivery goes to one of them (`fairlead.delivery.assigning`).
 
 A client that comes back subscribes to all filters of the subscriber again, and is served then. The subscriber has
 one cursor in the log: a notification for a subscription that the client does not have could be neither delivered
@@ -17,13 +18,18 @@ from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
-from fairlead.errors import NotThere, ValueRefused
+from fairlead.delivery.assigning import Terms
+from fairlead.delivery.dead_letters import letter_of
+from fairlead.errors import Gone, NotThere, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
-from fairlead.log.records import NOTIFICATIONS
+from fairlead.log import Record
+from fairlead.log.records import NOTIFICATIONS, notification_in
+from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
 from fairlead.network.bounds import size_of
+from fairlead.network.calling import Clock
 from fairlead.network.catch_up import CatchUp
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable
@@ -31,8 +37,17 @@ from fairlead.network.dispatch import Dispatch
 from fairlead.network.guard import Guard, principal_from_json, principal_to_json
 from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
-from fairlead.network.ledger import Owned, Subscribed, Unsubscribed, cursor_of_durable
+from fairlead.network.ledger import (
+    Died,
+    Owned,
+    Redriven,
+    Subscribed,
+    Unsubscribed,
+    cursor_of_durable,
+    termed,
+)
 from fairlead.network.once import Once
+from fairlead.network.own import OwnPublications
 from fairlead.network.persistence import Persistence
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
@@ -45,6 +60,10 @@ log: Final = logging.getLogger(__name__)
 CLAIM_US: Final = 5_000_000
 """How long a client may take to ask for all that its durable subscriber asks for."""
 NAMED_MAX: Final = 3
+REASON_MAX: Final = 500
+"""How long the reason in a dead letter is, at most."""
+AGAIN_US: Final = 1_000_000
+"""When a dead letter is written again, for which the log had no room."""
 
 
 class Durability:
@@ -65,7 +84,10 @@ class Durability:
         interests: Interests,
         leaving: Leaving,
         guard: Guard,
+        own: OwnPublications,
+        clock: Clock,
     ) -> None:
+        self._own_publications, self._clock = own, clock
         self._broker, self._outgoing, self._persistence, self._once = broker, outgoing, persistence, once
         self._durables, self._router, self._dispatch = durables, router, dispatch
         self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
@@ -79,11 +101,21 @@ class Durability:
             self._guard.bind(
                 durable.client, principal_from_json(self._persistence.state.owners.get(name, "")), now
             )
+            self._recall_accounts(durable)
             for id, (text, since) in subscriptions.items():
                 filter = self._interests.filter(text)
                 durable.subscriptions[id] = (filter, since)
                 self._outgoing.memory.hold_lasting(name, id, size_of(text, filter))
                 self._interests.recall_durable(durable.client, id, filter, now)
+
+    def _recall_accounts(self, durable: Durable) -> None:
+        accounts = self._persistence.state.accounts.get(durable.name)
+        if accounts is not None:
+            durable.terms, durable.done = accounts.terms, set(accounts.accepted)
+            if not accounts.terms.is_neutral or accounts.counts or accounts.accepted or accounts.redriven:
+                durable.account(accounts.counts)
+            for offset in accounts.redriven:
+                durable.redrive(offset)
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
@@ -103,25 +135,19 @@ class Durability:
         if known is not None and known[0] != filter:
             raise ValueRefused(f"the id {message.id!r} is taken")
         if durable is not None and known is None:
-            claimed = durable.claimed if durable.session is session else set()
+            claimed = durable.claimed if session in durable.members else set()
             if others := durable.subscriptions.keys() - claimed:
                 raise self._asks_for_more(durable, others)
+        terms = self._terms(durable, session, message, ends=ends)
         granted = self._broker.seam.grant(session.client, "subscribe", filter, now)
         if isinstance(granted, Refusal):
             raise granted.exception()
         self._own(session, name, now, ends=ends)
         if durable is None or known is None:
             durable = self._subscribed(durable, name, message, filter, now)
-        elif durable.session is not session:
+        elif session not in durable.members:
             self._interests.regrant(durable.client, now)
-        if durable.session is not session:
-            if durable.session is not None:
-                durable.session.tell(
-                    wire.Refused(0, f"another client is the durable subscriber {name!r} now", name)
-                )
-                self.detach(durable)
-            durable.attach(session, self._dispatch.reached, now)
-            session.durables[name] = durable
+        self._attach(durable, session, terms, now)
         durable.claimed.add(message.id)
         if message.id in durable.granted:
             self._guard.inform(session, calls.Grant(durable.client, message.id, durable.granted[message.id]))
@@ -131,7 +157,48 @@ class Durability:
             session, message.number, patient=patient, then=lambda: durable.acknowledged.add(message.id)
         )
         # What it missed follows when those who asked before have been answered.
-        self._dispatch.after_sync(lambda: self._catch_up.read_on(durable))
+        self._dispatch.after_sync(lambda: self._serve(durable))
+
+    def _terms(
+        self, durable: Durable | None, session: ClientSession, message: wire.Subscribe, *, ends: bool
+    ) -> Terms:
+        """The terms that a client asks for; ValueRefused where the other members have others."""
+        terms = Terms(
+            message.shared, message.per, message.window, message.attempts_max, message.accept_within
+        )
+        if ends and not terms.is_neutral:
+            raise ValueRefused(
+                "terms of acceptance are for durable subscribers", hint='subscribe(…, durable="work", …)'
+            )
+        if durable is not None and terms.is_shared and durable.subscriptions.keys() - {message.id}:
+            raise ValueRefused(
+                f"the shared subscriber {durable.name!r} has one filter", hint="join two with `or`"
+            )
+        others = [] if durable is None else [each for each in durable.members if each is not session]
+        if durable is not None and others and durable.terms != terms and durable.terms.is_shared:
+            raise ValueRefused(
+                f"the members of the durable subscriber {durable.name!r} share it on other terms",
+                hint="all members give the same shared, per, window, attempts_max and accept_within",
+            )
+        return terms
+
+    def _attach(self, durable: Durable, session: ClientSession, terms: Terms, now: int) -> None:
+        """A client is the subscriber from now on, instead of another one; or a member more, beside others."""
+        if session in durable.members:
+            return
+        if not (durable.terms.is_shared and terms.is_shared):
+            for other in durable.members:
+                other.tell(
+                    wire.Refused(
+                        0, f"another client is the durable subscriber {durable.name!r} now", durable.name
+                    )
+                )
+                self.detach(durable, other)
+        if durable.terms != terms:
+            self._persistence.note(termed(durable.name, terms), now)
+            durable.change_terms(terms)
+        durable.attach(session, self._dispatch.reached, now)
+        session.durables[durable.name] = durable
 
     def _own(self, session: ClientSession, name: str, now: int, *, ends: bool) -> None:
         """A durable subscriber acts for the principal of its client, over restarts, too."""
@@ -183,8 +250,9 @@ class Durability:
             raise NotThere(f"the durable subscriber {name!r} has no subscription {id!r}")
         ends = not id or durable.subscriptions.keys() == {id}
         self._persistence.note(Unsubscribed(name, "" if ends else id), now)
-        if ends and durable.session not in (None, requester):
-            durable.session.tell(wire.Refused(0, f"another client has ended {name!r}", name))
+        for member in durable.members if ends else ():
+            if member is not requester:
+                member.tell(wire.Refused(0, f"another client has ended {name!r}", name))
         if ends:
             self.detach(durable)
             self._end(durable)
@@ -195,7 +263,7 @@ class Durability:
             durable.acknowledged.discard(id)
             self._outgoing.memory.release_lasting(name, id)
             self._interests.call(calls.Unsubscribe(durable.client, id), now)
-            self._dispatch.after_sync(lambda: self._catch_up.read_on(durable))
+            self._dispatch.after_sync(lambda: self._serve(durable))
 
     def granted(self, grant: calls.Grant) -> None:
         """The access policy grants another filter, perhaps to a durable subscriber."""
@@ -207,18 +275,19 @@ class Durability:
         """The subscriber without a name that a client's subscription to the past has."""
         return self._durables.get(_name_of(session, id))
 
-    def detach(self, durable: Durable) -> None:
-        """A durable subscriber's client has disconnected. Its accepted deliveries are synced with the next sync,
-        at once."""
-        if durable.session is not None:
-            durable.session.durables.pop(durable.name, None)
-            durable.session = None
+    def detach(self, durable: Durable, session: ClientSession | None = None) -> None:
+        """A client of a durable subscriber has disconnected, by default all of them. The accepted deliveries are
+        synced with the next sync, at once."""
+        for member in durable.members if session is None else (session,):
+            member.durables.pop(durable.name, None)
+        if not durable.leave(session, self._dispatch.reached):
+            self._serve(durable)  # others have it now
+            return
         durable.claimed.clear()
-        durable.detach(self._dispatch.reached)
         if durable.ends:
             self._end(durable)
         else:
-            self._persistence.save_cursor(cursor_of_durable(durable.name), durable, self._dispatch.reached)
+            self._persistence.save_durable(durable, self._dispatch.reached, self._clock.now)
             self._dispatch.after_saving()
 
     def tick(self, now: int) -> None:
@@ -227,10 +296,15 @@ class Durability:
         self._catch_up.pass_over(self._durables.values())
         for durable in list(self._durables.values()):
             self._bound(durable, now)
-            session = durable.session
-            if session is not None and not durable.ready and now - durable.attached >= CLAIM_US:
+            if durable.assignments is not None:
+                for place in durable.assignments.overdue(now):
+                    self._bury(durable, place, "not accepted in time", now)
+                self._serve(durable)
+            members = durable.members
+            if members and not durable.ready and now - durable.attached >= CLAIM_US:
                 others = durable.subscriptions.keys() - durable.claimed
-                session.tell(wire.Refused(0, str(self._asks_for_more(durable, others)), durable.name))
+                for session in members:
+                    session.tell(wire.Refused(0, str(self._asks_for_more(durable, others)), durable.name))
                 self.detach(durable)
 
     def _bound(self, durable: Durable, now: int) -> None:
@@ -260,7 +334,14 @@ class Durability:
 
     def _new(self, name: str, cursor: int, *, ends: bool = False) -> Durable:
         durable = self._durables[name] = Durable(
-            self._outgoing, name, cursor, self._router, self._once, ends=ends
+            self._outgoing,
+            name,
+            cursor,
+            self._router,
+            self._once,
+            clock=self._clock,
+            record_at=self._record_at,
+            ends=ends,
         )
         self._router.targets[durable.client] = durable
         return durable
@@ -278,30 +359,98 @@ class Durability:
     def accept(self, session: ClientSession, name: str, ordinals: list[int]) -> None:
         """It has dealt with these."""
         durable = session.durables.get(name)
-        if durable is not None:
-            for ordinal in ordinals:
-                durable.confirm(ordinal - 1)
+        if durable is None:
+            return
+        for ordinal in ordinals:
+            is_redriven = ordinal - 1 in durable.redriven
+            if durable.accept(session, ordinal - 1) and is_redriven:
+                self._persistence.note(Redriven(name, ordinal - 1, True), self._clock.now)
+        self._serve(durable)
+
+    def reject(self, session: ClientSession, message: wire.Reject, now: int) -> None:
+        """It has not dealt with this one: it gets it again, perhaps later, or never."""
+        durable, offset = session.durables.get(message.durable), message.ordinal - 1
+        if durable is None or (offset not in durable.unconfirmed and offset not in durable.redriven):
+            return
+        if message.after < 0:
+            raise ValueRefused("a delay is not negative")
+        if not message.again:
+            self._outgoing.counters.rejected += 1
+            self.accept(session, message.durable, [message.ordinal])
+            return
+        is_dead = durable.account().reject(session, offset, now, message.after)
+        if is_dead is not None:
+            self._outgoing.counters.rejected += 1
+            durable.change_accounts()
+        if is_dead:
+            self._bury(durable, offset, message.reason[:REASON_MAX] or "rejected", now)
+        self._serve(durable)
+
+    def renew(self, session: ClientSession, message: wire.Renew, now: int) -> None:
+        """It is still at work on this one."""
+        durable = session.durables.get(message.durable)
+        if durable is not None and durable.assignments is not None:
+            durable.assignments.renew(session, message.ordinal - 1, now)
+
+    def _serve(self, durable: Durable) -> None:
+        """Hand out what waits, then read on."""
+        if self._durables.get(durable.name) is durable:
+            durable.hand_out()
             self._catch_up.read_on(durable)
 
-    def reject(self, session: ClientSession, name: str, ordinal: int, *, again: bool) -> None:
-        """It has not dealt with this one: it gets it again, or never."""
-        durable = session.durables.get(name)
-        if durable is None or ordinal - 1 not in durable.unconfirmed:
-            return
-        self._outgoing.counters.rejected += 1
-        if not again:
-            durable.confirm(ordinal - 1)
-            self._catch_up.read_on(durable)
-            return
+    def _record_at(self, offset: int) -> Record | None:
         ledger = self._persistence.ledger
         assert ledger is not None
-        with ledger.reader(ordinal - 1, *NOTIFICATIONS) as reader:
-            [record] = reader.read(1)
-        deliveries = durable.deliveries_of(record)
-        if not deliveries:  # the subscription it came for is gone
-            durable.confirm(ordinal - 1)
-        for head, packed in deliveries:
-            session.send(wire.deliver(ordinal, head, packed))
+        try:
+            with ledger.reader(offset, *NOTIFICATIONS, synced=False) as reader:
+                records = reader.read(1)
+        except Gone:
+            return None
+        return records[0] if records and records[0].offset == offset else None
+
+    # -- dead letters ------------------------------------------------------------------------------------------
+
+    def _bury(self, durable: Durable, offset: int, reason: str, now: int) -> None:
+        """A record is dead: it is settled when its letter is safe."""
+        assignments, record = durable.assignments, self._record_at(offset)
+        assert assignments is not None
+        if record is None:
+            durable.settled(offset)
+            return
+        attempts = assignments.counts[offset].attempts
+        hidden = self._broker.seam.hidden(durable.client)  # a letter shows what its subscriber may see
+        shown = unpack(notification_in(record)).without(hidden)
+        letter = letter_of(durable.name, shown, attempts, reason)
+
+        def settle() -> None:
+            if self._durables.get(durable.name) is durable:
+                self._persistence.note(Died(durable.name, offset, attempts, reason), self._clock.now)
+                durable.settled(offset)
+                self._serve(durable)
+
+        self._own_publications.publish(
+            letter,
+            now,
+            then=settle,
+            failed=lambda: assignments.wait(offset, self._clock.now + AGAIN_US),
+        )
+
+    def redrive(self, session: ClientSession, name: str, now: int) -> dict[str, int]:
+        """Hand out the dead records of a durable subscriber again; how many, and how many are in the log no
+        more."""
+        self._guard.check_durable(session, name, now, manage=True)
+        durable = self._durables.get(name)
+        if durable is None or durable.ends:
+            raise NotThere(f"there is no durable subscriber {name!r}")
+        accounts = self._persistence.state.accounts.get(name)
+        offsets = [] if accounts is None else [*accounts.dead]
+        there = [offset for offset in offsets if self._record_at(offset) is not None]
+        for offset in offsets:
+            self._persistence.note(Redriven(name, offset, offset not in there), now)
+        for offset in there:
+            durable.redrive(offset)
+        self._dispatch.after_sync(lambda: self._serve(durable))
+        return {"redriven": len(there), "gone": len(offsets) - len(there)}
 
 
 def _name_of(session: ClientSession, id: str) -> str:

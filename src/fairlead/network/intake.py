@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from fairlead.errors import BrokerRefused
 from fairlead.model.packed import unpack
@@ -16,6 +17,9 @@ from fairlead.network.subscriptions import Delivery, Subscription
 
 __all__ = ["Intake"]
 
+SETTLED_MAX: Final = 10_000
+"""How many places that were dealt with are remembered of a shared subscriber."""
+
 
 @dataclass(slots=True)
 class _Durable:
@@ -23,6 +27,16 @@ class _Durable:
 
     seen: int = 0
     """The last place that came."""
+    shared: bool = False
+    """Whether places come in any order, because others get those in between."""
+    settled: dict[int, None] = field(default_factory=dict)
+    """Of a shared one, the latest places that were dealt with here."""
+    attempts: dict[int, int] = field(default_factory=dict)
+    """Of open places that have come again: the attempt that counts, here,"""
+    heard: dict[int, int] = field(default_factory=dict)
+    """and at the broker, where that is another one, because the connection was lost in between."""
+    held_over: set[int] = field(default_factory=set)
+    """Places that were open when the connection was lost: they come again, and are still worked on."""
     open: dict[int, int] = field(default_factory=dict)
     """Places that are not dealt with, and by how many subscriptions they still have to be."""
     parts: dict[int, set[int]] = field(default_factory=dict)
@@ -63,6 +77,7 @@ class Intake:
         self.subscriptions[subscription.id] = subscription
         if subscription.durable:
             durable = self._durables.setdefault(subscription.durable, _Durable())
+            durable.shared = subscription.terms.is_shared
             durable.let_go.discard(subscription.id)
             durable.forgotten.discard(subscription.id)
 
@@ -89,7 +104,8 @@ class Intake:
         self._durables.pop(durable, None)
 
     def go_back(self, end: int) -> None:
-        """The broker's log has gone back: what it has at this offset and beyond has not been delivered yet."""
+        """The connection is a new one, and the broker's log may have gone back: what it has at this offset and
+        beyond has not been delivered yet."""
         for subscription in self.subscriptions.values():
             subscription._seen = min(subscription._seen, end)
         for durable in self._durables.values():
@@ -97,6 +113,8 @@ class Intake:
             for ordinal in [each for each in durable.open if each > end]:
                 self._forget(durable, ordinal)
             durable.again = {each for each in durable.again if each <= end}
+            durable.settled = {each: None for each in durable.settled if each <= end}
+            durable.held_over = {*durable.open}
 
     def check_taken(self, subscription: Subscription) -> None:
         """BrokerRefused, where it would wait in vain: behind what nobody here takes any longer."""
@@ -112,6 +130,7 @@ class Intake:
 
     def delivered(self, ordinal: int, ids: list[str], packed: bytes) -> None:
         """Something has come."""
+        ids, attempt = wire.attempt_in(ids)
         ids, part = wire.part_in(ids)
         found = [self.subscriptions[id] for id in ids if id in self.subscriptions]
         if not found:
@@ -124,11 +143,13 @@ class Intake:
             if ordinal < found[0]._seen or (ordinal == found[0]._seen and part[0] == 1):
                 return  # the connection was lost in between, and the past comes again
             found[0]._seen, ordinal = ordinal, 0
-        if ordinal and not self._is_new(self._durables[durable], durable, ordinal, len(found), part):
+        if ordinal and not self._is_new(
+            self._durables[durable], durable, ordinal, len(found), part, attempt=attempt
+        ):
             return
         notification = unpack(packed)
         for subscription in found:
-            subscription._put(Delivery(notification, tuple(ids), durable, ordinal, subscription))
+            subscription._put(Delivery(notification, tuple(ids), durable, ordinal, attempt, subscription))
         self.waiting += len(found)
         self._moved()
 
@@ -146,9 +167,19 @@ class Intake:
                     each._arrived.set()
 
     def _is_new(
-        self, durable: _Durable, name: str, ordinal: int, subscriptions: int, part: tuple[int, int]
+        self,
+        durable: _Durable,
+        name: str,
+        ordinal: int,
+        subscriptions: int,
+        part: tuple[int, int],
+        *,
+        attempt: int = 1,
     ) -> bool:
         number, parts = part
+        if self._is_again(durable, ordinal, attempt):
+            self._forget(durable, ordinal)
+            durable.again.add(ordinal)
         if parts > 1 and ordinal in durable.parts:
             if number in durable.parts[ordinal]:
                 return False
@@ -156,17 +187,45 @@ class Intake:
             durable.open[ordinal] += subscriptions
             self._dealt_with(durable, name, ordinal)
             return True
-        if ordinal <= durable.seen and ordinal not in durable.again:
+        was_seen = (
+            ordinal in durable.open or ordinal in durable.settled
+            if durable.shared
+            else ordinal <= durable.seen
+        )
+        if was_seen and ordinal not in durable.again:
             if ordinal not in durable.open:
                 self._accept(name, ordinal)  # the broker has not heard that it is dealt with
             return False
         durable.again.discard(ordinal)
         durable.seen = max(durable.seen, ordinal)
         durable.open[ordinal] = subscriptions
+        if attempt > 1:
+            durable.attempts[ordinal] = attempt
         if parts > 1:
             durable.parts[ordinal] = {number}
             durable.open[ordinal] += parts - 1  # until the others have come
         return True
+
+    @staticmethod
+    def _is_again(durable: _Durable, ordinal: int, attempt: int) -> bool:
+        """Whether an open place is handed out anew, because it was not dealt with in time.
+
+        After a lost connection it is not: whoever is at work on it goes on, and the attempt is the new one.
+        """
+        known = durable.heard.get(ordinal) or durable.attempts.get(ordinal, 1)
+        if ordinal not in durable.open or attempt <= known:
+            return False
+        if ordinal in durable.held_over:
+            durable.held_over.discard(ordinal)
+            durable.heard[ordinal] = attempt
+            return False
+        return True
+
+    def renew(self, delivery: Delivery) -> None:
+        """Somebody is still at work on a delivery."""
+        durable = self._durables.get(delivery.durable)
+        if durable is not None and delivery.ordinal in durable.open:
+            self._tell(wire.Renew(delivery.durable, delivery.ordinal))
 
     def _dealt_with(self, durable: _Durable, name: str, ordinal: int) -> None:
         """One more of those that a notification is for, or a version of it, need not be waited for."""
@@ -174,27 +233,44 @@ class Intake:
             durable.open[ordinal] -= 1
         else:
             self._forget(durable, ordinal)
+            if durable.shared:
+                durable.settled[ordinal] = None
+                if len(durable.settled) > SETTLED_MAX:
+                    del durable.settled[next(iter(durable.settled))]
             self._accept(name, ordinal)
 
     @staticmethod
     def _forget(durable: _Durable, ordinal: int) -> None:
         del durable.open[ordinal]
         durable.parts.pop(ordinal, None)
+        durable.attempts.pop(ordinal, None)
+        durable.heard.pop(ordinal, None)
+        durable.held_over.discard(ordinal)
 
     def taken(self, count: int = 1) -> None:
         """Deliveries have been taken from a subscription: so many wait no longer."""
         self.waiting -= count
         self._moved()
 
-    def settle(self, delivery: Delivery, *, rejected: bool = False, again: bool = False) -> None:
-        """One of those that it is for has dealt with it, or will not."""
+    def settle(
+        self,
+        delivery: Delivery,
+        *,
+        rejected: bool = False,
+        again: bool = False,
+        after_us: int = 0,
+        reason: str = "",
+    ) -> None:
+        """One of those that it is for has dealt with it, or will not. An attempt that is over does not count."""
         durable = self._durables.get(delivery.durable)
         if durable is None or delivery.ordinal not in durable.open:
+            return
+        if delivery.attempt != durable.attempts.get(delivery.ordinal, 1):
             return
         if rejected and again:
             self._forget(durable, delivery.ordinal)
             durable.again.add(delivery.ordinal)
-            self._tell(wire.Reject(delivery.durable, delivery.ordinal, True))
+            self._tell(wire.Reject(delivery.durable, delivery.ordinal, True, after_us, reason))
             return
         if rejected and durable.open[delivery.ordinal] == 1:
             self._forget(durable, delivery.ordinal)

@@ -11,7 +11,7 @@ import contextlib
 import os
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from fairlead.delivery.assigning import NEUTRAL, Count, Terms
 from fairlead.errors import DamagedLog, LogFull, ValueRefused
 from fairlead.log import Disk, Log, Reader
 from fairlead.log import Record as LogRecord
@@ -39,6 +40,9 @@ from fairlead.network.incarnations import lineage_of, valid_end
 
 __all__ = [
     "RESERVE_BYTES",
+    "Accounts",
+    "Attempts",
+    "Died",
     "DurableSubscription",
     "InterestsChanged",
     "Ledger",
@@ -46,15 +50,19 @@ __all__ = [
     "Opened",
     "Owned",
     "Parting",
+    "Redriven",
     "Remember",
     "State",
     "Subscribed",
+    "Termed",
     "Unlinked",
     "Unsubscribed",
     "Wanted",
+    "attempts",
     "cursor_of_acknowledged",
     "cursor_of_durable",
     "cursor_of_link",
+    "termed",
 ]
 
 STATE_CURSOR: Final = "state"
@@ -69,6 +77,8 @@ GATHERED_MIN: Final = 1_000
 REMEMBERED: Final = 100_000
 """How many of the latest publications may come again, and be known."""
 NEVER: Final = float("inf")
+DEAD_MAX: Final = 10_000
+"""How many dead records of a durable subscriber are known, so that they can be handed out again."""
 BUSY: Final = 5_000
 """So many records between two questions whether identities should be written are a burst."""
 LOOKED_AT_MAX: Final = 5
@@ -97,6 +107,43 @@ class Owned(Struct, frozen=True, array_like=True, tag=True):
 
     durable: str
     principal: str
+
+
+class Termed(Struct, frozen=True, array_like=True, tag=True):
+    """A durable subscriber has these terms of acceptance (`fairlead.delivery.assigning`)."""
+
+    durable: str
+    shared: bool
+    per: str
+    window: int
+    attempts_max: int
+    accept_within: int
+
+
+class Attempts(Struct, frozen=True, array_like=True, tag=True):
+    """The attempts and accepted records of a durable subscriber beyond its cursor, instead of those before."""
+
+    durable: str
+    counts: list[tuple[int, int, int]]
+    """Records that were handed out in vain: offset, attempts, failures."""
+    accepted: list[int]
+
+
+class Died(Struct, frozen=True, array_like=True, tag=True):
+    """A durable subscriber has failed on a record too often; the letter is in the log."""
+
+    durable: str
+    offset: int
+    attempts: int
+    reason: str
+
+
+class Redriven(Struct, frozen=True, array_like=True, tag=True):
+    """A dead record is handed out again; `settled`: it has been accepted, or is gone."""
+
+    durable: str
+    offset: int
+    settled: bool
 
 
 class Unsubscribed(Struct, frozen=True, array_like=True, tag=True):
@@ -178,6 +225,10 @@ Change: TypeAlias = (
     Subscribed
     | Owned
     | Unsubscribed
+    | Termed
+    | Attempts
+    | Died
+    | Redriven
     | InterestsChanged
     | Linked
     | Parting
@@ -223,6 +274,46 @@ class Neighbour:
         return self.advertisements if advertisements else self.subscriptions
 
 
+@dataclass(slots=True)
+class Accounts:
+    """The accounts of a durable subscriber, beyond its filters and its cursor."""
+
+    terms: Terms = NEUTRAL
+    counts: dict[int, Count] = field(default_factory=dict)
+    accepted: frozenset[int] = frozenset()
+    dead: dict[int, Died] = field(default_factory=dict)
+    redriven: dict[int, None] = field(default_factory=dict)
+
+    def apply(self, change: Termed | Attempts | Died | Redriven) -> None:
+        """Take one change in."""
+        match change:
+            case Termed(_, shared, per, window, attempts_max, accept_within):
+                self.terms = Terms(shared, per, window, attempts_max, accept_within)
+            case Attempts(_, counts, accepted):
+                self.counts = {offset: Count(*count) for offset, *count in counts}
+                self.accepted = frozenset(accepted)
+            case Died(_, offset):
+                self.dead[offset] = change
+                self.redriven.pop(offset, None)
+                while len(self.dead) > DEAD_MAX:
+                    del self.dead[next(iter(self.dead))]
+            case Redriven(_, offset, settled):
+                self.dead.pop(offset, None)
+                self.redriven.pop(offset, None)
+                if not settled:
+                    self.redriven[offset] = None
+
+    def changes(self, durable: str) -> Iterator[Change]:
+        """Changes that make these accounts of none."""
+        if not self.terms.is_neutral:
+            yield termed(durable, self.terms)
+        if self.counts or self.accepted:
+            yield attempts(durable, self.counts, self.accepted)
+        yield from self.dead.values()
+        for offset in self.redriven:
+            yield Redriven(durable, offset, False)
+
+
 class Remember(NamedTuple):
     """For how long a broker remembers which identities it has delivered, and how many of them at most."""
 
@@ -235,6 +326,8 @@ class State:
     """The durable state of a broker."""
 
     durables: dict[str, dict[str, DurableSubscription]] = field(default_factory=dict)
+    accounts: dict[str, Accounts] = field(default_factory=dict)
+    """By durable subscriber, where it has terms, or has failed on something."""
     owners: dict[str, str] = field(default_factory=dict)
     """By durable subscriber, the principal that it acts for, where there is an access policy."""
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
@@ -257,6 +350,9 @@ class State:
             case Unsubscribed(durable, ""):
                 self.durables.pop(durable, None)
                 self.owners.pop(durable, None)
+                self.accounts.pop(durable, None)
+            case Termed() | Attempts() | Died() | Redriven():
+                self.accounts.setdefault(change.durable, Accounts()).apply(change)
             case Unsubscribed(durable, id):
                 self.durables.get(durable, {}).pop(id, None)
             case InterestsChanged(name, added, removed, advertisements):
@@ -304,6 +400,8 @@ class State:
         for durable, subscriptions in self.durables.items():
             for id, (filter, since) in subscriptions.items():
                 yield Subscribed(durable, id, filter, since)
+        for durable, accounts in self.accounts.items():
+            yield from accounts.changes(durable)
         for name, neighbour in self.neighbours.items():
             yield Linked(
                 name,
@@ -689,6 +787,18 @@ def cursor_of_link(name: str) -> str:
 def cursor_of_acknowledged(name: str) -> str:
     """The cursor behind the last record that a neighbour has acknowledged. Retention does not regard it."""
     return f"{ACKNOWLEDGED}{name}"
+
+
+def termed(durable: str, terms: Terms) -> Termed:
+    """The change that gives a durable subscriber its terms."""
+    return Termed(
+        durable, terms.is_shared, terms.per, terms.window, terms.attempts_max, terms.accept_within_us
+    )
+
+
+def attempts(durable: str, counts: Mapping[int, Count], accepted: Iterable[int]) -> Attempts:
+    """The change that says how often records were handed out, and which are accepted beyond the cursor."""
+    return Attempts(durable, [(offset, *count) for offset, count in counts.items()], sorted(accepted))
 
 
 def _before(end: int, change: Change) -> Change:

@@ -35,9 +35,11 @@ __all__ = [
     "Pong",
     "Probe",
     "Received",
+    "Redrive",
     "Refused",
     "Reject",
     "Release",
+    "Renew",
     "Repeated",
     "ReportRequest",
     "Response",
@@ -159,6 +161,14 @@ class Subscribe(_Message, frozen=True):
     durable: str = ""
     since: int | None = None
     """Begin with what was published at this time, in microseconds, as far as the log goes back."""
+    shared: bool = False
+    """Whether each delivery goes to one of the clients that subscribe under the durable name."""
+    per: str = ""
+    """The attribute whose values stay with one of them."""
+    window: int = 0
+    attempts_max: int = 0
+    accept_within: int = 0
+    """In microseconds."""
 
 
 class Unsubscribe(_Message, frozen=True):
@@ -205,6 +215,23 @@ class Reject(_Message, frozen=True):
     durable: str
     ordinal: int
     again: bool = False
+    after: int = 0
+    """Not before so many microseconds."""
+    reason: str = ""
+
+
+class Renew(_Message, frozen=True):
+    """A client is still at work on a delivery: the time that it has for it begins anew."""
+
+    durable: str
+    ordinal: int
+
+
+class Redrive(_Message, frozen=True):
+    """Hand out the dead deliveries of a durable subscriber again; the answer says how many."""
+
+    number: int
+    durable: str
 
 
 class Listen(_Message, frozen=True):
@@ -412,6 +439,8 @@ Control: TypeAlias = (
     | Unadvertise
     | Accept
     | Reject
+    | Renew
+    | Redrive
     | Listen
     | ReportRequest
     | Authenticate

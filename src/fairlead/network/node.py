@@ -18,6 +18,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     clientele      the clients and their requests (`bounds`)
     leaving        the subscriptions of clients that are gone are removed in turns (`turns`)
     durability     the durable subscribers
+    own            what the broker itself publishes: dead letters
     memory         one budget for all connections
     backpressure   slow destinations, and connections that wait for them
     inflow         when a connection is read from: states
@@ -63,6 +64,7 @@ from fairlead.network.memory import Memory
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.once import Once
 from fairlead.network.operations import Operations
+from fairlead.network.own import OwnPublications
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.relays import Relays
@@ -163,6 +165,7 @@ class Node:
             clock=self._clock,
         )
         self.calling = self.neighbourhood.calling
+        self.own = OwnPublications(self.outgoing, broker, self.router, self.dispatch)
         self.durability = Durability(
             broker,
             self.outgoing,
@@ -176,6 +179,8 @@ class Node:
             interests=self.interests,
             leaving=self.leaving,
             guard=self.guard,
+            own=self.own,
+            clock=self._clock,
         )
         self.operations = Operations(ledger, self.dispatch, clients=self.clients, durables=self.durables)
         self._unserved = Unserved(

@@ -12,6 +12,7 @@ from fairlead.network.ledger import (
     Change,
     Ledger,
     State,
+    attempts,
     cursor_of_acknowledged,
     cursor_of_durable,
     cursor_of_link,
@@ -80,6 +81,13 @@ class Persistence:
             # Not beyond the content: or changes of cursors would change the cursors, for ever.
             self.ledger.log.cursors[name] = min(outbox.cursor(dispatched), self.ledger.content)
 
+    def save_durable(self, durable: Durable, dispatched: int, now: int) -> None:
+        """Write the cursor of a durable subscriber, and what is known beyond it."""
+        self.save_cursor(cursor_of_durable(durable.name), durable, dispatched)
+        accounts = durable.take_accounts()
+        if accounts is not None:
+            self.note(attempts(durable.name, *accounts), now)
+
     def acknowledged(self, neighbour: str) -> int:
         """All records below this offset that concern a neighbour have been acknowledged by it."""
         if neighbour not in self._acknowledged and self.ledger is not None:
@@ -103,8 +111,8 @@ class Persistence:
             self.save_cursor(cursor_of_link(name), link, dispatched)
             if name in self._acknowledged:
                 self.ledger.log.cursors[cursor_of_acknowledged(name)] = self._acknowledged[name]
-        for name, durable in durables.items():
+        for durable in durables.values():
             if not durable.ends:
-                self.save_cursor(cursor_of_durable(name), durable, dispatched)
+                self.save_durable(durable, dispatched, now)
         if self.ledger.is_scattered:
             self.ledger.gather(now)

@@ -10,12 +10,15 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from fairlead.delivery.assigning import NEUTRAL, Terms
 from fairlead.errors import ConnectionEnded, FairleadError, SealBroken
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
+from fairlead.model.durations import seconds_of
 
 if TYPE_CHECKING:
     from fairlead.network.client import Client
@@ -36,6 +39,8 @@ class Delivery:
     subscriptions: tuple[str, ...]
     durable: str = ""
     ordinal: int = 0
+    attempt: int = 1
+    """For the how-manieth time a durable subscriber is handed it; after a crash of the broker perhaps one low."""
     _of: Subscription | None = field(default=None, repr=False, compare=False)
 
     async def accept(self) -> None:
@@ -43,10 +48,25 @@ class Delivery:
         if self._of is not None:
             self._of._dealt_with(self)
 
-    async def reject(self, *, again: bool = False) -> None:
-        """It is not dealt with: it comes again, after others, or is done with all the same."""
+    async def reject(
+        self, *, again: bool = False, after: int | float | str | timedelta | None = None, reason: str = ""
+    ) -> None:
+        """It is not dealt with: it comes again, after others, or is done with all the same.
+
+        It does not come again before `after`, in seconds or as "5s". The last reason is in the dead letter,
+        where the subscriber has `attempts_max`.
+        """
+        delay = seconds_of(after, "a delay")
         if self._of is not None:
-            self._of._dealt_with(self, rejected=True, again=again)
+            after_us = 0 if delay is None else round(delay * 1_000_000)
+            self._of._dealt_with(
+                self, rejected=True, again=again or after is not None, after_us=after_us, reason=reason
+            )
+
+    async def renew(self) -> None:
+        """It is still worked on: the time for accepting it begins anew."""
+        if self._of is not None and self.ordinal:
+            self._of._client._intake.renew(self)
 
 
 class Subscription:
@@ -56,8 +76,19 @@ class Subscription:
     The last notification is dealt with then, unless an error was raised: who failed on it gets it again.
     """
 
-    def __init__(self, client: Client, id: str, filter: Filter, durable: str, since: int | None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        id: str,
+        filter: Filter,
+        durable: str,
+        since: int | None,
+        *,
+        terms: Terms = NEUTRAL,
+    ) -> None:
         self._client = client
+        self.terms = terms
+        """On which terms deliveries are handed out and accepted."""
         self.id, self.filter, self.durable, self.since = id, filter, durable, since
         self.granted = filter
         """The part of the filter that the broker's access policy grants: only that is delivered."""
@@ -193,6 +224,16 @@ class Subscription:
             self._ended = error
             self._arrived.set()
 
-    def _dealt_with(self, delivery: Delivery, *, rejected: bool = False, again: bool = False) -> None:
+    def _dealt_with(
+        self,
+        delivery: Delivery,
+        *,
+        rejected: bool = False,
+        again: bool = False,
+        after_us: int = 0,
+        reason: str = "",
+    ) -> None:
         if delivery.ordinal:
-            self._client._intake.settle(delivery, rejected=rejected, again=again)
+            self._client._intake.settle(
+                delivery, rejected=rejected, again=again, after_us=after_us, reason=reason
+            )

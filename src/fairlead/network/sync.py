@@ -167,6 +167,11 @@ class Client:
         since: Since | None = None,
         id: str | None = None,
         timeout: float | None = None,
+        shared: bool = False,
+        per: str = "",
+        window: int = 0,
+        attempts_max: int = 0,
+        accept_within: Patience = None,
     ) -> Subscription:
         """Subscribe to what a filter matches, as the asynchronous client does; on return every broker knows.
 
@@ -176,7 +181,17 @@ class Client:
         """
 
         async def subscribe() -> asynchronous.Subscription:
-            made = self._client.subscribe(filter, durable=durable, since=since, id=id)
+            made = self._client.subscribe(
+                filter,
+                durable=durable,
+                since=since,
+                id=id,
+                shared=shared,
+                per=per,
+                window=window,
+                attempts_max=attempts_max,
+                accept_within=accept_within,
+            )
             try:
                 async with asyncio.timeout(INSTALL_S if timeout is None else timeout):
                     await made.installed()
@@ -224,6 +239,10 @@ class Client:
     def forget(self, durable: str, filter: str | Filter | None = None) -> None:
         """End a durable subscriber, or one of its subscriptions: the broker retains nothing more for it."""
         self._wait(self._client.forget(durable, filter))
+
+    def redrive(self, durable: str) -> dict[str, int]:
+        """Have the dead deliveries of a durable subscriber handed out again: how many, and how many are gone."""
+        return self._wait(self._client.redrive(durable))
 
     def advertise(self, filter: str | Filter, *, id: str | None = None) -> str:
         """Say what will be published; the id is for `unadvertise`."""
@@ -356,13 +375,25 @@ class Delivery:
         """The ids of the subscriptions that match."""
         return self._delivery.subscriptions
 
+    @property
+    def attempt(self) -> int:
+        """For the how-manieth time a durable subscriber is handed it."""
+        return self._delivery.attempt
+
     def accept(self) -> None:
         """It is dealt with, and will not come again."""
         self._client._wait(self._delivery.accept())
 
-    def reject(self, *, again: bool = False) -> None:
-        """It is not dealt with: it comes again, after others, or is done with all the same."""
-        self._client._wait(self._delivery.reject(again=again))
+    def reject(self, *, again: bool = False, after: Patience = None, reason: str = "") -> None:
+        """It is not dealt with: it comes again, after others, or is done with all the same.
+
+        The arguments are those of the asynchronous client's deliveries.
+        """
+        self._client._wait(self._delivery.reject(again=again, after=after, reason=reason))
+
+    def renew(self) -> None:
+        """It is still worked on: the time for accepting it begins anew."""
+        self._client._wait(self._delivery.renew())
 
 
 class _Reading:

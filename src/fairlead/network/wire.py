@@ -94,9 +94,11 @@ from fairlead.network.messages import (
     Pong,
     Probe,
     Received,
+    Redrive,
     Refused,
     Reject,
     Release,
+    Renew,
     Repeated,
     ReportRequest,
     Response,
@@ -154,9 +156,11 @@ __all__ = [
     "Pong",
     "Probe",
     "Received",
+    "Redrive",
     "Refused",
     "Reject",
     "Release",
+    "Renew",
     "Repeated",
     "ReportRequest",
     "Response",
@@ -169,11 +173,13 @@ __all__ = [
     "Verified",
     "Welcome",
     "agreed_version",
+    "attempt_in",
     "checked",
     "checked_pieces",
     "control",
     "control_in_parts",
     "deliver",
+    "deliver_again",
     "deliver_before",
     "deliver_head",
     "mark",
@@ -283,6 +289,10 @@ def parse_relay(payload: bytes) -> tuple[int, bytes]:
 
 PART_OF: Final = "\0version "
 """What stands before the number of a version; no id of a subscription begins with it."""
+ATTEMPT: Final = "\0attempt "
+"""What stands before the number of an attempt; the first one is not told."""
+ATTEMPTS_SINCE: Final = 7
+"""The version from which on clients know of attempts."""
 
 
 def skip(ordinal: int) -> bytes:
@@ -326,6 +336,21 @@ def deliver_head(subscriptions: tuple[str, ...], part: tuple[int, int] = (1, 1))
     if part[1] > 1:
         subscriptions = (*subscriptions, f"{PART_OF}{part[0]}/{part[1]}")
     return _encoder.encode(subscriptions)
+
+
+def deliver_again(head: bytes, attempt: int) -> bytes:
+    """The head of a delivery that is not the first attempt."""
+    return _encoder.encode([*msgspec.msgpack.decode(head), f"{ATTEMPT}{attempt}"])
+
+
+def attempt_in(subscriptions: list[str]) -> tuple[list[str], int]:
+    """The head of a delivery without the number of the attempt, and that."""
+    if not subscriptions or not subscriptions[-1].startswith(ATTEMPT):
+        return subscriptions, 1
+    try:
+        return subscriptions[:-1], int(subscriptions[-1][len(ATTEMPT) :])
+    except ValueError:
+        raise ProtocolError("a delivery of an attempt without its number") from None
 
 
 def part_in(subscriptions: list[str]) -> tuple[list[str], tuple[int, int]]:

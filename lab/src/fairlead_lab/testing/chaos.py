@@ -540,7 +540,8 @@ class Listener(SimClient):
 
     def got(self, kind: int, payload: bytes) -> None:
         assert kind == wire.DELIVER
-        place, ids, packed = wire.parse_deliver(payload)
+        place, head, packed = wire.parse_deliver(payload)
+        ids, _ = wire.attempt_in(head)
         if place:
             if place <= self.seen:
                 if place not in self.unaccepted:
