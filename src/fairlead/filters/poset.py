@@ -78,7 +78,8 @@ class _Node(Member):
     exact: bool
     shape: Hashable
     """Of one conjunction of the exact class: among these covering is transitive. None of all others."""
-    ids: dict[Any, int]  # with the place of each in the order of addition
+    ids: dict[Any, int]
+    """The ids of the filter, each with its number in the order of addition."""
     ends: list[tuple[dict[Term, Value], dict[Term, Value]]]
 
     @property

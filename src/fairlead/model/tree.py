@@ -23,7 +23,8 @@ class Element:
     """An element: its name, its attributes and its children in document order."""
 
     name: str
-    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)  # a dict, compared but not hashed
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """A dict: compared, but not hashed."""
     children: tuple[Element, ...] = ()
 
     def walk(self) -> Iterator[tuple[tuple[str, ...], Element]]:

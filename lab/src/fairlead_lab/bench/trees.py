@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -120,8 +120,9 @@ class Broker:
     def _answer(self, given: dict[str, Any]) -> dict[str, float]:
         assert self._load.stdin is not None
         assert self._load.stdout is not None
-        self._load.stdin.write(json.dumps(given).encode() + b"\n")
-        self._load.stdin.flush()
+        with suppress(BrokenPipeError):
+            self._load.stdin.write(json.dumps(given).encode() + b"\n")
+            self._load.stdin.flush()
         line = self._load.stdout.readline()
         return json.loads(line) if line else {}
 
@@ -138,8 +139,7 @@ class Broker:
 
 
 def _started(stack: ExitStack, tree: Tree, command: list[str], **pipes: Any) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, *command], env=tree.environment, **pipes)
-    stack.callback(process.wait)
+    process = stack.enter_context(subprocess.Popen([sys.executable, *command], env=tree.environment, **pipes))
     stack.callback(process.kill)
     return process
 

@@ -85,7 +85,8 @@ class BoxExtent:
     """A union of blocks in the coordinates of one space."""
 
     space: Space
-    blocks: tuple[_Block, ...]  # tight, none twice, sorted
+    blocks: tuple[_Block, ...]
+    """Tight, none twice, sorted."""
 
     @classmethod
     def everything(cls, space: Space) -> BoxExtent:

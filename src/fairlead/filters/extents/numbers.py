@@ -48,8 +48,10 @@ class Span(NamedTuple):
 class NumberExtent:
     """A union of disjoint, maximal intervals over the dense or the discrete number line."""
 
-    below: bool  # whether the numbers below all cuts are members
-    cuts: tuple[Cut, ...]  # strictly increasing
+    below: bool
+    """Whether the numbers below all cuts are members."""
+    cuts: tuple[Cut, ...]
+    """Strictly increasing."""
     discrete: bool = False
 
     @classmethod
