@@ -28,7 +28,7 @@ from fairlead.network.addresses import HOST, free_ports
 
 __all__ = ["ROWS", "Broker", "Row", "Tree", "measure"]
 
-READY_S: Final = 900.0
+READY_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
