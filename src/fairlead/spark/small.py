@@ -167,6 +167,8 @@ def collected(batch: Batch, demand: Demand, rows: DataFrame, door: TextDoor | No
 
 def _brought(rows: DataFrame, texts: Iterable[str], most: int) -> pa.Table | None:
     """Rows as they are, through the JVM; None where they are many, or one of them is long."""
+    if most <= 0:
+        return None
     size = reduce(add, (F.coalesce(F.octet_length(name), F.lit(0)) for name in texts))
     is_long = size > BYTES_MAX // most
     bounded = {name: F.when(~is_long, F.col(name)) for name in texts}
