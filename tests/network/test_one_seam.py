@@ -168,10 +168,24 @@ class Trial:
     rules: str = "none"
     strategy: str = "covering"
     advertisements: bool = False
+    hierarchical: bool = False
+    """Whether each broker is below the one before it."""
 
     def broker(self, name: str, *more: Rule, durable: bool = False, neighbours: Iterable[str] = ()) -> Broker:
         advertisements = STRATEGIES["covering"](0.1) if self.advertisements else None
-        made = Settings(STRATEGIES[self.strategy](0.1), advertisements, lasting=True, durable=durable)
+        # In a hierarchy the publisher's broker does not know who subscribes, which scopes depend on.
+        number, is_below = (
+            int(name[1:]),
+            self.hierarchical and self.rules not in ("scopes", "versions", "trust"),
+        )
+        made = Settings(
+            STRATEGIES["simple" if is_below and self.strategy == "flooding" else self.strategy](0.1),
+            advertisements,
+            parent=f"b{number - 1}" if is_below and number else None,
+            children=frozenset({f"b{number + 1}"} if is_below else ()),
+            lasting=True,
+            durable=durable,
+        )
         return Broker(name, made, neighbours, rules=(*RULES[self.rules](name), *more))
 
 
@@ -236,6 +250,7 @@ trials = st.builds(
     st.booleans(),
     st.sampled_from(sorted(RULES)),
     st.sampled_from(sorted(STRATEGIES)),
+    st.booleans(),
     st.booleans(),
 )
 

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import ScenarioError, SimulationFailed
+from fairlead.overlay import Hierarchy
 from fairlead.routing import Covering, Outcome
 from fairlead_lab.simulation import Cell, Results, Row, Scenario, Simulation, cells_of, compare, run
-from fairlead_lab.simulation.algorithms import ALGORITHMS, Hierarchy
+from fairlead_lab.simulation.algorithms import ALGORITHMS
 
 TREES = ("flooding", "simple", "identity", "covering", "merging", "imperfect")
 

@@ -780,10 +780,14 @@ class Broker:
             for interest in strategy.prune(table, table.but(neighbour)):
                 self._send(neighbour, Admin(self.name, (interest,), (), table is self.advertisements))
 
+    def is_above(self, neighbour: str) -> bool:
+        """Whether a neighbour is below this broker in a hierarchy."""
+        return neighbour in self.settings.children or (self.settings.grows and neighbour != self.parent)
+
     def _add_neighbour(self, neighbour: str, link: LinkId) -> None:
         self.links[neighbour] = link
         self._disclosure.add(neighbour)
-        below = neighbour in self.settings.children or (self.settings.grows and neighbour != self.parent)
+        below = self.is_above(neighbour)
         self.advertisements.add_neighbour(neighbour, deaf=below)
         self.subscriptions.add_neighbour(neighbour, deaf=below and self.settings.climbs)
         for interest in self.settings.strategy.initial():

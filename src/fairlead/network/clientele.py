@@ -331,7 +331,8 @@ class Clientele:
         filter, before = session.listens[id]
         catalogue = self._broker.catalogue
         published = catalogue.number(catalogue.interest(filter))
-        anyone = any(
+        # In a hierarchy only the root knows of all subscriptions: whoever is below it has to assume some.
+        anyone = self._broker.parent is not None or any(
             catalogue.overlaps(published, catalogue.number(interest))
             for interest, destination in self._broker.subscriptions
             if destination != session.client and self._broker.seam.reaches(session.client, interest.filter)

@@ -33,6 +33,7 @@ class Handshakes:
     def __init__(
         self, broker: Broker, life: str, frame_bytes: int, persistence: Persistence, dispatch: Dispatch
     ) -> None:
+        self._broker = broker
         self._name, self._life, self._frame_bytes = broker.name, life, frame_bytes
         self._persistence, self._dispatch = persistence, dispatch
         self._routing = agreed(broker.settings, in_scopes=broker.seam.declares)
@@ -70,6 +71,7 @@ class Handshakes:
             authorization=str(self.authorization),
             schema=self._schema,
             extensions=fingerprints(),
+            parent=self._broker.parent or "",
         )
 
     def welcome(self, neighbour: str, hello: wire.Hello) -> wire.Welcome:
@@ -93,6 +95,7 @@ class Handshakes:
             acknowledged=self._persistence.acknowledged(neighbour),
             schema=self._schema,
             extensions=fingerprints(),
+            parent=self._broker.parent or "",
         )
 
     def welcome_client(self, name: str, hello: wire.Hello) -> wire.Welcome:
@@ -141,6 +144,12 @@ class Handshakes:
             raise self._refusal(
                 name, said.routing, f"{self._name} routes by {self._routing}, but {name} by {said.routing}"
             )
+        if self._broker.is_above(name) != (said.parent == self._name):
+            # One would send everything up, or filters, and the other would wait for them.
+            below = f"{name} to be below it" if said.parent != self._name else f"no broker {name} below it"
+            above = f"has {said.parent} above it" if said.parent else "has no broker above it"
+            problem = f"{self._name} expects {below}, but {name} {above}: all brokers have one hierarchy"
+            raise self._refusal(name, problem, problem)
         if problem := self._other_language(name, said):
             raise self._refusal(name, problem, problem)
         known = self._persistence.state.neighbours.get(name)

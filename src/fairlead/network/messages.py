@@ -101,6 +101,8 @@ class Hello(_Message, frozen=True):
     """The fingerprint of the schema that filters are read with; of a client without one, none is compared."""
     extensions: dict[str, str] = {}
     """The extensions of a broker, by name, each with its fingerprint."""
+    parent: str = ""
+    """The name of the broker above, in a hierarchy."""
 
     def __repr__(self) -> str:
         return f"Hello({self.version}, {self.role!r}, {self.name!r}, …)"
@@ -126,6 +128,7 @@ class Welcome(_Message, frozen=True):
     acknowledged: int = 0
     schema: str = ""
     extensions: dict[str, str] = {}
+    parent: str = ""
 
 
 class Bye(_Message, frozen=True):

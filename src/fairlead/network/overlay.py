@@ -52,7 +52,7 @@ from fairlead.network.settings import (
     common_tables,
     under,
 )
-from fairlead.overlay import Topology
+from fairlead.overlay import Hierarchy, Topology, misplaced_roots
 from fairlead.security import AccessPolicy
 
 __all__ = ["OVERLAY_FILE", "Overlay", "overlay_from", "ports_of", "read_overlay"]
@@ -221,14 +221,19 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
     if "" not in reading.unsound and tables:
         for problem in _not_a_tree(list(tables), top.links):
             reading.wrong("", "links", problem)
-    if not reading.problems:
-        for place, problem in _disagreements(settings):
+    topology = Topology.explicit(top.links, tables) if not reading.problems else None
+    if topology is not None:
+        for place, problem in _disagreements(settings, topology):
             reading.wrong("brokers", place, problem)
     reading.check(source, NetworkError)
+    assert topology is not None
+    hierarchy = Hierarchy.of(topology, _roots(settings, topology))
     brokers = tuple(
         replace(
             settings[name],
             name=name,
+            parent=hierarchy.parents.get(name),
+            children=hierarchy.children.get(name, frozenset()),
             schema=top.schema,
             extensions=top.extensions,
             listen=Address(top.host, line.port, settings[name].tls is not None),
@@ -238,7 +243,7 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
         )
         for name, line in lines.items()
     )
-    return Overlay(brokers, Topology.explicit(top.links, tables))
+    return Overlay(brokers, topology)
 
 
 def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
@@ -274,8 +279,26 @@ def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _disagreements(settings: Mapping[str, BrokerSettings]) -> Iterator[tuple[str, str]]:
+def _roots(settings: Mapping[str, BrokerSettings], topology: Topology) -> tuple[str, ...]:
+    """The brokers with a hierarchy below them: the first one, where all is hierarchical."""
+    hierarchical = settings[topology.brokers[0]].hierarchical
+    return hierarchical if isinstance(hierarchical, tuple) else topology.brokers[: int(hierarchical)]
+
+
+def _disagreements(settings: Mapping[str, BrokerSettings], topology: Topology) -> Iterator[tuple[str, str]]:
     """The settings in which brokers differ and may not: the place, and who has what."""
+    hierarchies = {name: f"{each.hierarchical}".lower() for name, each in settings.items()}
+    if len(set(hierarchies.values())) > 1:
+        yield "[routing] hierarchical", f"one hierarchy for all; but {_parties(hierarchies)}"
+    else:
+        for problem in misplaced_roots(topology, _roots(settings, topology)):
+            yield "[routing] hierarchical", problem
+    parents = [name for name, each in settings.items() if each.parent is not None]
+    if parents:
+        yield f"[brokers.{parents[0]}.routing] parent", "the links of this file say who is above whom"
+    else:
+        for problem in dict.fromkeys(problem for each in settings.values() for problem in each.unkept()):
+            yield "[routing] hierarchical", problem
     routes = {name: agreed(each.routing) for name, each in settings.items()}
     if len(set(routes.values())) > 1:
         yield "[routing]", f"all brokers of a network route alike, but {_parties(routes)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -35,7 +35,7 @@ from fairlead.network.addresses import PORT, Address, Tls
 from fairlead.network.diagnostics import FORMS, LEVELS
 from fairlead.network.outbox import WINDOW
 from fairlead.network.wire import FRAME_MAX, FRAME_MIN
-from fairlead.routing import STRATEGIES, Catalogue
+from fairlead.routing import STRATEGIES, Catalogue, Flooding
 from fairlead.rules import Rule
 from fairlead.rules.access import Access, nobody
 from fairlead.rules.domains import Domains
@@ -212,6 +212,26 @@ class BrokerSettings:
             at="routing.",
         ),
     ] = None
+    hierarchical: Annotated[
+        bool | tuple[str, ...],
+        Key(
+            "`true`: the brokers form a hierarchy, and filters travel to its root only; in `topology.toml`, a list"
+            " of brokers: each is above its subtree, and they are peers",
+            lambda given: given if isinstance(given, bool) else texts(given),
+            at="routing.",
+        ),
+    ] = False
+    parent: Annotated[
+        str | None,
+        Key(
+            "in a hierarchy, the name of the broker above this one; `topology.toml` says it with its links",
+            text,
+            at="routing.",
+            shown="none: it is the root",
+        ),
+    ] = None
+    children: frozenset[str] = frozenset()
+    """The brokers below this one, where the links of the whole network are known."""
     keep_seconds: Annotated[
         float | None,
         Key(
@@ -323,7 +343,28 @@ class BrokerSettings:
         advertisements = (
             None if self.advertisements is None else STRATEGIES[self.advertisements](self.imperfection)
         )
-        return Settings(strategy, advertisements, lasting=True)
+        return Settings(
+            strategy,
+            advertisements,
+            parent=self.parent,
+            children=self.children,
+            grows=self.hierarchical is True and self.overlay is None,
+            lasting=True,
+        )
+
+    def unkept(self) -> Iterator[str]:
+        """The promises that a combination of settings could not keep, each in a sentence."""
+        if self.hierarchical is False:
+            if self.parent is not None:
+                yield "`parent` is for a hierarchy: set `hierarchical = true`, too"
+            return
+        if self.algorithm == Flooding.name:
+            yield "with flooding no filter travels, so there is no hierarchy of filters"
+        if self.scopes is not None:
+            yield (
+                "who sees a notification is decided at its publisher's broker, and in a hierarchy that broker"
+                " does not know who subscribes: with [scopes], brokers are peers"
+            )
 
     def broker(self) -> Broker:
         """The state machine, as it is set here."""
@@ -409,6 +450,12 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
         reading.wrong("http", "[http] listen", f"the broker itself listens at port {http.port}")
     if problem := settings.security.problem():
         reading.wrong("security", "[security]", problem)
+    for problem in settings.unkept():
+        reading.wrong("routing", "[routing] hierarchical", problem)
+    if not isinstance(settings.hierarchical, bool):
+        reading.wrong(
+            "routing", "[routing] hierarchical", "true or false: roots are for the file of a whole network"
+        )
     reading.check(source, NetworkError)
     return replace(settings, listen=listen._replace(secure=settings.tls is not None))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fairlead.broker import Broker, Settings
 from fairlead.filters import Filter, parse
-from fairlead.overlay import Topology
+from fairlead.overlay import Hierarchy, Topology
 from fairlead.routing import STRATEGIES, Catalogue, Flooding, Simple, Strategy
 from fairlead_lab.broker import AnyBroker, RendezvousBroker, RendezvousSettings
 from fairlead_lab.broker.rendezvous import hermes, scribe
@@ -66,30 +66,6 @@ class Algorithm:
     """Whether all that is wanted is delivered; else with a probability, and nothing else in any case."""
     advertises: bool = False
     """Whether clients have to say what they will publish, whatever the scenario says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
-    """The hierarchy (book 4.6.2): all brokers below a root, in the tree that hangs from the first broker.
-
-    The roots and the brokers outside of their subtrees are peers, so several roots make a hybrid.
-    """
-
-    parents: Mapping[str, str]
-    children: Mapping[str, frozenset[str]]
-
-    @classmethod
-    def of(cls, topology: Topology, roots: tuple[str, ...]) -> Hierarchy:
-        """The hierarchies below some roots."""
-        top = topology.brokers[0]
-        above, below = topology.spanning_tree(top), topology.children(top)
-        members = [broker for root in roots for broker in topology.subtree(top, root)]
-        parents = {
-            broker: parent
-            for broker in members
-            if broker not in roots and (parent := above[broker]) is not None
-        }
-        return cls(parents, {broker: frozenset(below[broker]) for broker in members})
 
 
 def _routed(strategy: str, *, hierarchical: bool = False) -> Callable[[Scenario, Topology, Catalogue], Maker]:

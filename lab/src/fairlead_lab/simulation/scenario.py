@@ -33,6 +33,7 @@ from fairlead.configuration import (
     text,
 )
 from fairlead.errors import FairleadError, ScenarioError
+from fairlead.overlay.hierarchy import misplaced_roots
 from fairlead.overlay.topology import Topology, topology
 from fairlead_lab.simulation.algorithms import ALGORITHMS, CYCLIC, STRATEGIES
 from fairlead_lab.simulation.capacity import NO_CAPACITY, Capacity
@@ -485,12 +486,8 @@ def _check_routing(scenario: Scenario, overlay: Topology) -> Iterable[str]:
         if root not in overlay.brokers:
             yield f"[routing] hierarchical: there is no broker {root!r}{suggestion(root, overlay.brokers)}"
             return
-    top = overlay.brokers[0]
-    below = {root: overlay.subtree(top, root) for root in routing.roots}
-    for root in routing.roots:
-        for other in routing.roots:
-            if root != other and other in below[root]:
-                yield f"[routing] hierarchical: {other} is below {root} already: name one of the two"
+    for problem in misplaced_roots(overlay, routing.roots):
+        yield f"[routing] hierarchical: {problem}"
     if overlay.is_acyclic:
         return
     if routing.advertisements not in (None, *CYCLIC):

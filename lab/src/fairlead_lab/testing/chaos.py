@@ -12,7 +12,7 @@ are looked at, and a failure comes again with its plan.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -29,6 +29,7 @@ from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.sessions import Session
 from fairlead.network.settings import Limits
+from fairlead.overlay import Hierarchy, Topology
 from fairlead.routing import STRATEGIES
 from fairlead_lab.chaos.accounts import Accounts
 from fairlead_lab.testing.memory import MemoryDisk, PowerFailure
@@ -92,6 +93,8 @@ class Plan:
     """Whether both brokers of a link call each other."""
     advertisements: str | None = None
     """How advertisements travel, if there are any."""
+    hierarchical: bool = False
+    """Whether the first broker is above all others; then links are not changed."""
     guests: int = 0
     """How many further brokers there are, without clients, which are linked now with one and now with another."""
 
@@ -192,7 +195,14 @@ class Host:
         self.lives += 1
         strategy, advertised = world.plan.strategy, world.plan.advertisements
         advertisements = None if advertised is None else STRATEGIES[advertised](0.1)
-        broker = Broker(self.name, Settings(STRATEGIES[strategy](0.1), advertisements, lasting=True))
+        routing = Settings(
+            STRATEGIES[strategy](0.1),
+            advertisements,
+            parent=world.parents.get(self.name),
+            grows=world.plan.hierarchical,
+            lasting=True,
+        )
+        broker = Broker(self.name, routing)
         ledger = Ledger(f"/{self.name}", self.disk, segment_bytes=SEGMENT_BYTES)
         life = f"{self.name}.{self.lives}"
         self.node = world.make_node(broker, ledger, self.limits, life=life, now=world.now)
@@ -575,6 +585,8 @@ class World:
     hosts: dict[str, Host] = field(default_factory=dict)
     clients: list[SimClient] = field(default_factory=list)
     happened: dict[str, int] = field(default_factory=dict)
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """In a hierarchy, the broker above each."""
     _parted: set[frozenset[str]] = field(default_factory=set)
     _texts: dict[Filter, str] = field(default_factory=dict)
 
@@ -587,6 +599,9 @@ class World:
             calls[names[caller]].append(names[called])
             if plan.both_call:
                 calls[names[called]].append(names[caller])
+        links = [(names[one], names[other]) for one, other in TREES[plan.brokers - 1]]
+        if plan.hierarchical:
+            self.parents = Hierarchy.of(Topology.explicit(links, names), (names[0],)).parents
         for name in names:
             self.hosts[name] = Host(self, name, tuple(calls[name]))
         for number in range(plan.guests):
