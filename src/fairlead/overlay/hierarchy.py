@@ -1,4 +1,4 @@
-"""Which brokers of a tree stand above which others."""
+"""Hierarchies: the brokers of a tree that stand above others."""
 
 from __future__ import annotations
 
