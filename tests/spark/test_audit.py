@@ -19,6 +19,7 @@ from fairlead.audit import (
     Advertised,
     Ended,
     Event,
+    Faulted,
     Notified,
     Published,
     Ready,
@@ -270,6 +271,21 @@ def test_the_audit_on_spark_says_what_the_plain_one_says(spark: SparkSession, en
     whole = on_spark(spark, events, *EVERY, small=len(events), shown=100_000)
     assert told(whole.report) == told(found.report)
     assert whole.counts == found.counts
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [{}, {0.3: "crash", 0.6: "recovered"}, {0.3: "recovered", 0.6: "crash"}],
+    ids=["none", "over", "going on"],
+)
+def test_so_does_that_of_self_stabilising_systems(spark: SparkSession, faults: dict[float, str]) -> None:
+    events = [*traces(seed=19), Ended()]
+    for share, change in sorted(faults.items(), reverse=True):
+        events.insert(int(share * len(events)), Faulted(change))
+    expected = audit(events, "stabilising")
+    assert told(on_spark(spark, events, "stabilising", shown=100_000).report) == told(expected)
+    counted = sum(len(each.violations) for each in expected)
+    assert (counted > 0) == ([*faults.values()][-1:] != ["crash"])
 
 
 def test_a_correct_run_holds_and_all_takes_the_rules_that_fit(spark: SparkSession) -> None:

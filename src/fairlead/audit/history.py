@@ -13,6 +13,7 @@ from fairlead.audit.trace import (
     Advertised,
     Ended,
     Event,
+    Faulted,
     Notified,
     Published,
     Ready,
@@ -118,6 +119,9 @@ class History:
     ended: bool = False
     repeated: int = 0
     """Publications of an identity that was published before. A duplicate is dropped: the first of them counts."""
+    recovery_point: int | None = -1
+    """The index from which on a self-stabilising system has to be right; None where the last fault is too
+    recent."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
@@ -177,6 +181,8 @@ class _Reader:
                 period = self._open.get((Advertised if advertisement else Subscribed, component, id))
                 if period is not None and period.ready is None:
                     period.ready = index
+            case Faulted(change):
+                history.recovery_point = index if change == "recovered" else None
             case Ended():
                 history.ended = True
 

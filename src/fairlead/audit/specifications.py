@@ -7,6 +7,7 @@
                      delivery matches a subscription and an advertisement that have taken effect and stay
     scoped           the same as simple, about versions, and about nothing that its scopes do not let it see
                      (`visible`; `fairlead.audit.scoped`)
+    stabilising      the fitting one of these, within a bound after the last fault (`fairlead.audit.stabilising`)
     fifo             no component is notified about a producer's notifications in another order than published
     causal           no component is notified about an effect before its cause
     total            no two components are notified about the same two in different orders (`agreement`), and
@@ -28,11 +29,13 @@ The book's (2.1) says "notify(Y, n) implies always not notify(Y, n)", which no n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from fairlead.audit import orders
 from fairlead.audit.history import Delivered, History, Period, Publication
 from fairlead.audit.report import Finding, Report, Violation
+from fairlead.audit.stabilising import stabilised
 from fairlead.audit.trace import Event
 from fairlead.matching import Engine, engine_named
 from fairlead.model.order import Identity
@@ -57,10 +60,19 @@ def audit_history(history: History, *specifications: str, engine: str = "columna
     unknown = set(specifications) - set(SPECIFICATIONS)
     if unknown:
         raise ValueError(f"no such specification: {', '.join(sorted(unknown))}")
-    fitting = "scoped" if history.scope_changes else "advertisements" if history.advertisements else "simple"
-    chosen = specifications or (fitting, "fifo", "causal", "total")
+    chosen = specifications or (_fitting(history), "fifo", "causal", "total")
     findings = tuple(finding for name in chosen for finding in SPECIFICATIONS[name](history, engine))
     return Report(findings, history.repeated)
+
+
+def _fitting(history: History) -> str:
+    return "scoped" if history.scope_changes else "advertisements" if history.advertisements else "simple"
+
+
+def _stabilising(history: History, engine: str) -> list[Finding]:
+    # As if it had ended: what is missing then is told apart by its index.
+    ended = replace(history, ended=True)
+    return stabilised(history, SPECIFICATIONS[_fitting(history)](ended, engine))
 
 
 def _simple(history: History, engine: str) -> list[Finding]:
@@ -103,6 +115,7 @@ SPECIFICATIONS: Final[dict[str, Callable[[History, str], list[Finding]]]] = {
     "simple": _simple,
     "advertisements": _advertisements,
     "scoped": _scoped,
+    "stabilising": _stabilising,
     "fifo": _fifo,
     "causal": _causal,
     "total": _total,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, get_args
+from typing import Any, ClassVar, Final, get_args
 
 import msgspec
 
@@ -123,9 +123,9 @@ class Broker:
         self.settings = settings
         self.catalogue = Catalogue(engine_named("columnar")) if catalogue is None else catalogue
         self.parent = settings.parent
-        self.subscriptions = RoutingTable(self.catalogue)
+        self.subscriptions = self._new_table()
         """T^S: where notifications go."""
-        self.advertisements = RoutingTable(self.catalogue)
+        self.advertisements = self._new_table()
         """T^A: where subscriptions go."""
         self.clients = Clients(self.catalogue)
         self._names = Names()
@@ -166,6 +166,10 @@ class Broker:
         """By producer, what waits for its last publication; a producer of whom nothing is under way has none."""
         for neighbour in neighbours:
             self._add_neighbour(neighbour, LinkId())
+
+    def _new_table(self) -> RoutingTable:
+        """An empty routing table."""
+        return RoutingTable(self.catalogue)
 
     @property
     def neighbours(self) -> list[str]:
@@ -856,7 +860,7 @@ class Broker:
     def _tick(self, command: Tick, now: int) -> None:
         """Nothing by itself: what is due is looked at after every step."""
 
-    _HANDLERS: Final[dict[type, Any]] = {
+    _HANDLERS: ClassVar[dict[type, Any]] = {
         Forward: _forward,
         Admin: _admin,
         Renew: _renew,

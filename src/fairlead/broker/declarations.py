@@ -50,16 +50,16 @@ class Declarations:
     def add(self, client: str, filter: Filter, now: int, *, advertisements: bool) -> list[Interest]:
         """A client has declared a filter: the interest that is new with it, if one is."""
         strategy = self._settings.advertisements if advertisements else self._settings.strategy
-        owner = ""
-        if strategy is not None and strategy.owned:
-            owner = client
-            if self._settings.cyclic:
-                owner = f"{client}@{self._broker}#{self._names.next(now)}"
+        owner = self._owner(client, now) if strategy is not None and strategy.owned else ""
         widen = self._settings.widen
         interest = self._catalogue.interest(self._entry(client, filter, advertisements=advertisements), owner)
         is_new = widen is None or not self._stands_for_others(client, interest, advertisements)
         self._interests[advertisements, client, filter] = interest
         return [interest] if is_new else []
+
+    def _owner(self, client: str, now: int) -> str:
+        """The name under which other brokers know an interest of a client."""
+        return f"{client}@{self._broker}#{self._names.next(now)}" if self._settings.cyclic else client
 
     def _entry(self, client: str, filter: Filter, *, advertisements: bool) -> Filter:
         """The filter that tables have for a client's."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure"]
 
-SPECIFICATIONS = ("simple", "fifo", "causal", "total", "ordered", "advertisements", "scoped")
+SPECIFICATIONS = ("simple", "fifo", "causal", "total", "ordered", "advertisements", "scoped", "stabilising")
 PROPERTIES = (
     "no-duplication",
     "no-creation",

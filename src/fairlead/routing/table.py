@@ -125,6 +125,14 @@ class RoutingTable:
             self._indexed[destination] = len(of)
         self._unindexed.clear()
 
+    def rebuild_index(self) -> None:
+        """Derive the index from the entries once more, whatever it has been."""
+        self._by_number.clear()
+        for destination, of in self._of.items():
+            for interest in islice(of, self._indexed.get(destination, 0)):
+                at = self._by_number.setdefault(self.catalogue.number(interest), {})
+                at.setdefault(destination, []).append(interest)
+
     def remove(self, interest: Interest, destination: str) -> bool:
         """T \\ {(F, D)}; whether it was there."""
         of = self._of.get(destination, _NONE)

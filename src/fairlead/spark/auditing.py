@@ -238,6 +238,20 @@ def _simple(history: History) -> Rules:
     }
 
 
+def _stabilising(history: History) -> Rules:
+    """The fitting specification, from the recovery point on; before it, what is missing or wrong is open."""
+    point = history.recovery_point
+    fitting = "scoped" if history.is_scoped else "advertisements" if history.advertises else "simple"
+    rules: dict[str, list[DataFrame]] = {"safety": [], "liveness": []}
+    for rule, rows in SPECIFICATIONS[fitting](history).items():
+        is_open = F.lit(True) if point is None else F.col("open")
+        counted = F.lit(True) if point is None else F.array_max("indexes") > point
+        rules["liveness" if rule == "liveness" else "safety"].append(
+            rows.where(counted).withColumn("open", is_open)
+        )
+    return {rule: reduce(DataFrame.unionByName, rows) for rule, rows in rules.items()}
+
+
 def _advertisements(history: History) -> Rules:
     return {
         "subscribed": _subscribed(history),
@@ -532,6 +546,7 @@ SPECIFICATIONS: Final[dict[str, Callable[[History], Rules]]] = {
     "simple": _simple,
     "advertisements": _advertisements,
     "scoped": History.scoped,
+    "stabilising": _stabilising,
     "fifo": _fifo,
     "causal": _causal,
     "total": _total,

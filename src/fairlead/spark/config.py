@@ -75,7 +75,16 @@ __all__ = [
     "format_duration",
 ]
 
-SPECIFICATIONS: Final = ("simple", "advertisements", "scoped", "fifo", "causal", "total", "ordered")
+SPECIFICATIONS: Final = (
+    "simple",
+    "advertisements",
+    "scoped",
+    "stabilising",
+    "fifo",
+    "causal",
+    "total",
+    "ordered",
+)
 """What `fairlead.audit` judges by; a test compares the two."""
 EVENT_FILES: Final = ("json", "csv", "parquet", "orc", "xml", "text")
 """The formats of events that are read from a path; any other is a source of Spark's, with its own options."""

@@ -26,6 +26,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from fairlead.audit.parquet import SCHEMA, event_of
+from fairlead.audit.stabilising import RECOVERED
 from fairlead.audit.trace import LANGUAGE_VERSION, SCOPES_VERSION, VERSION, Event, Notified
 from fairlead.errors import FairleadError, TraceRefused
 from fairlead.filters.extensions import load
@@ -138,11 +139,12 @@ class History:
             count("sub"),
             count("adv"),
             count("scope"),
+            F.max(F.when(F.col("event") == "fault", F.struct("index", "change"))),
             F.min(F.when(F.col("event") == "end", F.col("index"))),
             F.min(F.when(_is_malformed(), F.struct("index", "v", "event"))),
         ).collect()
         self.events, self.publications_count, self._subscriptions, self._advertisements, *rest = row
-        self._scopes, *rest = rest
+        self._scopes, self._last_fault, *rest = rest
         self._end, self._malformed = rest
 
     @property
@@ -157,6 +159,14 @@ class History:
     def is_scoped(self) -> bool:
         """Whether the trace has scopes."""
         return bool(self._scopes)
+
+    @property
+    def recovery_point(self) -> int | None:
+        """The index from which on a self-stabilising system has to be right; None where the last fault is too
+        recent."""
+        if self._last_fault is None:
+            return -1
+        return self._last_fault["index"] if self._last_fault["change"] == RECOVERED else None
 
     def scoped(self) -> dict[str, DataFrame]:
         """The violations of scoped systems, by rule."""

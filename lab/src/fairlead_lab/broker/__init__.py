@@ -4,6 +4,8 @@ packets     messages with a header, and sends to multicast groups
 spreading   brokers that send to multicast groups, along links in Bloom filters, or by gossip
 rendezvous  a broker with a tree for every type, for overlays that are rings
 ring        rendezvous brokers whose ring is kept by messages
+leased      a broker whose state is leased, so that it recovers from any state; leases: periods and bounds
+rebuilding  a broker that builds its routing tables anew, in turns
 detection   detectors of composite events that move between brokers
 fair        processes that establish the order of fair correlation
 """
@@ -11,13 +13,17 @@ fair        processes that establish the order of fair correlation
 from typing import TypeAlias
 
 from fairlead.broker import Broker
+from fairlead_lab.broker.leased import LeasedBroker
 from fairlead_lab.broker.packets import Packet, SendToGroup
+from fairlead_lab.broker.rebuilding import RebuildingBroker
 from fairlead_lab.broker.rendezvous import RendezvousBroker, RendezvousSettings
 from fairlead_lab.broker.spreading import SpreadingBroker
 
 __all__ = [
     "AnyBroker",
+    "LeasedBroker",
     "Packet",
+    "RebuildingBroker",
     "RendezvousBroker",
     "RendezvousSettings",
     "SendToGroup",
@@ -25,7 +31,7 @@ __all__ = [
     "brokers_within",
 ]
 
-AnyBroker: TypeAlias = Broker | RendezvousBroker | SpreadingBroker
+AnyBroker: TypeAlias = Broker | RebuildingBroker | RendezvousBroker | SpreadingBroker
 """What a simulation drives."""
 
 

@@ -83,6 +83,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="check every state against the specification of routing, or what was delivered by that of fairness",
     )
+    parser.add_argument(
+        "--stabilise",
+        action="store_true",
+        help="with [leases]: damage the state of all brokers, and measure how long they take to recover",
+    )
     parser.add_argument("--on", choices=("spark",), help="run the algorithms, sizes and seeds on Spark")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--master", metavar="M", help="Spark's master, with --on spark")
@@ -130,6 +135,16 @@ def run(arguments: argparse.Namespace) -> int:
     cells = cells_of(scenario, brokers=sizes, seeds=seeds)
     _refuse(arguments, scenario, cells)
     _make_room(arguments)
+    if arguments.stabilise:
+        from fairlead_lab.cli.simulate_stabilising import run_stabilising
+
+        tracers: list[Tracer] = []
+        watch = None if arguments.trace is None else _traced(arguments.trace, tracers)
+        try:
+            return run_stabilising(arguments, scenario, cells, watch)
+        finally:
+            for tracer in tracers:
+                tracer.close()
     started = time.monotonic()
     try:
         simulated = _on_spark if arguments.on else _here
@@ -179,6 +194,14 @@ def _note_promises(trace: Path, scenario: Scenario, algorithm: str) -> None:
 
 def _refuse(arguments: argparse.Namespace, scenario: Scenario, cells: Sequence[Cell]) -> None:
     """Refuse options that do not go together."""
+    if arguments.stabilise != bool(scenario.leases.refresh_us):
+        raise BadInput(
+            "--stabilise needs the table [leases] of a scenario"
+            if arguments.stabilise
+            else "the scenario has leases, which only --stabilise measures"
+        )
+    if arguments.stabilise and (arguments.check or arguments.on):
+        raise BadInput("--stabilise judges every state itself, and runs here: without --check and --on")
     if arguments.check:
         _refuse_check(scenario)
     if arguments.trace is not None and (len(cells) > 1 or arguments.on):

@@ -1,6 +1,7 @@
 """Routing that only the simulator drives.
 
 cyclic       simple routing where there are several paths between two brokers
+leased       any strategy with entries that have to be renewed
 checked      any strategy, asserting its invariants
 multicast    groups of brokers that one send reaches
 epidemic     gossip among peers, without brokers

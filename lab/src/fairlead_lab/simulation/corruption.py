@@ -8,11 +8,15 @@
 | ---------- | ------ |
 | `entries`  | routing entries vanish, change their destination or take the filter of another entry |
 | `mergers`  | the record of what a merger was made of is lost, or names other constituents |
-| `flags`    | links count as not yet answered; neighbours count as brokers below, and are told nothing |
-| `clocks`   | the clocks that name links and stamp publications are set to other times |
+| `flags`    | links count as not yet answered; neighbours count as brokers below, and are told nothing; of leased
+               entries, which are fresh and which represent others |
+| `clocks`   | the clocks that name links, stamp publications and end leases are set to other times |
 | `clients`  | subscriptions of local clients vanish, or get the filter of another one |
 | `indexes`  | entries are missing from the index by filter, or are found under another one |
+| `spurious` | there are entries that nobody has asked for, with invented filters |
+| `histories` | publications that were never made count as known: those of a producer's next numbers |
 | `messages` | messages in flight to the broker carry other filters, other values, or nothing |
+| `insertions` | messages that nobody has sent are in flight to the broker |
 
 A broker whose state is damaged may be unable to take a step. The message is lost then, and the run goes on: that a
 broker recovers from any state is the business of a routing algorithm that stabilises.
@@ -20,7 +24,7 @@ broker recovers from any state is the business of a routing algorithm that stabi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from types import MappingProxyType
@@ -32,14 +36,28 @@ from fairlead.broker import Broker
 from fairlead.broker.messages import Admin, Batch, Forward, InTree, Passed
 from fairlead.configuration import Key, one_of, quoted
 from fairlead.errors import ValueRefused
+from fairlead.filters import Filter, parse
 from fairlead.model import Notification
-from fairlead.routing import RoutingTable
-from fairlead_lab.broker import AnyBroker, Packet, brokers_within
+from fairlead.model.order import Identity
+from fairlead.routing import Interest, RoutingTable
+from fairlead_lab.broker import AnyBroker, LeasedBroker, Packet, brokers_within
+from fairlead_lab.routing.leased import LeasedTable
 from fairlead_lab.simulation.kinds import MILLION, MS, PPM
 
-__all__ = ["PARTS", "Corruption", "corrupt_broker", "corrupt_message"]
+__all__ = ["PARTS", "Corruption", "corrupt_broker", "corrupt_message", "invented_message"]
 
-PARTS: Final = ("entries", "mergers", "flags", "clocks", "clients", "indexes", "messages")
+PARTS: Final = (
+    "entries",
+    "mergers",
+    "flags",
+    "clocks",
+    "clients",
+    "indexes",
+    "spurious",
+    "histories",
+    "messages",
+    "insertions",
+)
 """The parts that can be damaged."""
 CLOCK_MAX: Final = 1 << 40
 """A clock that is damaged shows anything below this time, in microseconds: twelve days."""
@@ -53,7 +71,7 @@ class Corruption:
     at: Annotated[int, Key("when that happens", MS, at="at_ms")]
     what: Annotated[
         str,
-        Key("the part", one_of("entries", "mergers", "flags", "clocks", "clients", "indexes", "messages")),
+        Key("the part", one_of(*PARTS)),
     ]
     share_ppm: Annotated[int, Key("the share of it that is damaged", PPM, at="share")] = MILLION
 
@@ -119,11 +137,28 @@ def _flags(broker: Broker, corruption: Corruption, random: Random) -> int:
             flags[random.randrange(len(flags))].symmetric_difference_update((neighbour,))
             for table in (broker.subscriptions, broker.advertisements):
                 table._others.clear()  # what is cached follows from the flags
+    leased = [table for table in broker.tables if isinstance(table, LeasedTable)]
+    return damaged + sum(_leased_flags(table, corruption, random) for table in leased)
+
+
+def _leased_flags(table: LeasedTable, corruption: Corruption, random: Random) -> int:
+    """The flags of leased entries, and which of them represent others."""
+    damaged = 0
+    for entry in sorted(table, key=lambda entry: (str(entry[0]), entry[1])):
+        if corruption.hits(random):
+            damaged += 1
+            table.fresh.symmetric_difference_update((entry,))
+            table.renewed_parts.symmetric_difference_update((entry,))
+            for neighbour in sorted(table.neighbours):
+                if random.randrange(2):
+                    table.representatives.setdefault(neighbour, set()).symmetric_difference_update((entry,))
     return damaged
 
 
 def _clocks(broker: Broker, corruption: Corruption, random: Random) -> int:
     clocks: list[tuple[Any, str]] = [(broker._names, "_latest")]
+    if isinstance(broker, LeasedBroker):
+        clocks.append((broker, "phase"))
     if broker.history is not None:
         clocks.append((broker.history, "_last"))
     hit = [clock for clock in clocks if corruption.hits(random)]
@@ -162,6 +197,46 @@ def _indexes(broker: Broker, corruption: Corruption, random: Random) -> int:
     return damaged
 
 
+def _spurious(broker: Broker, corruption: Corruption, random: Random) -> int:
+    """Entries that nobody has asked for, as many as there are, and one: for neighbours, for clients that are
+    there, and for some that never were. Some of them are wide, so that they cover what is asked for."""
+    damaged = 0
+    for table in broker.tables:
+        destinations = sorted({*table.neighbours, *table.destinations_with_entries(), "nobody"})
+        for _ in range(len(table) + 1):
+            if corruption.hits(random):
+                damaged += 1
+                destination = destinations[random.randrange(len(destinations))]
+                interest = broker.catalogue.interest(_invented(random), _owner(table, random))
+                table.add(interest, destination)
+                if isinstance(table, LeasedTable) and random.randrange(2):
+                    table.fresh.add((interest, destination))
+    return damaged
+
+
+def _owner(table: RoutingTable, random: Random) -> str:
+    owners = sorted({interest.owner for interest, _ in table})
+    return owners[random.randrange(len(owners))] if owners else ""
+
+
+def _invented(random: Random) -> Filter:
+    low = random.randrange(24)
+    return parse(f"x in [{low}, {low + 1 + random.randrange(32)})")
+
+
+def _histories(broker: Broker, corruption: Corruption, random: Random) -> int:
+    """The next publications of each producer count as published and as delivered."""
+    damaged = 0
+    for client in sorted(broker.clients):
+        for number in range(1, 65):
+            if corruption.hits(random):
+                damaged += 1
+                identity = Identity(client, str(number))
+                broker.identities.sent._latest.add(identity)
+                broker._delivered.add(identity)
+    return damaged
+
+
 _DAMAGES: Final[Mapping[str, Callable[[Broker, Corruption, Random], int]]] = MappingProxyType(
     {
         "entries": _entries,
@@ -170,9 +245,17 @@ _DAMAGES: Final[Mapping[str, Callable[[Broker, Corruption, Random], int]]] = Map
         "clocks": _clocks,
         "clients": _clients,
         "indexes": _indexes,
+        "spurious": _spurious,
+        "histories": _histories,
     }
 )
 # -- messages ----------------------------------------------------------------------------------------------
+
+
+def invented_message(source: str, random: Random, owners: Sequence[str] = ("",)) -> Admin:
+    """A message that nobody has sent: about a filter, which is added or removed."""
+    interest = Interest(_invented(random), owners[random.randrange(len(owners))])
+    return Admin(source, (interest,)) if random.randrange(4) else Admin(source, (), (interest,))
 
 
 def corrupt_message(message: Any, random: Random) -> Any:

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairlead.broker import Broker
 from fairlead.broker.messages import (
     Admin,
     Append,
@@ -48,11 +49,11 @@ from fairlead.broker.messages import (
 )
 from fairlead.errors import ValueRefused
 from fairlead.model.order import identity_of
-from fairlead_lab.broker import AnyBroker, Packet, SendToGroup
+from fairlead_lab.broker import AnyBroker, Packet, SendToGroup, brokers_within
 from fairlead_lab.broker.ring import Depart, Enter, RingCommand
 from fairlead_lab.routing.chance import seeded
 from fairlead_lab.simulation.capacity import NO_CAPACITY, Capacity, Server, Station, carries_notification
-from fairlead_lab.simulation.corruption import Corruption, corrupt_broker, corrupt_message
+from fairlead_lab.simulation.corruption import Corruption, corrupt_broker, corrupt_message, invented_message
 from fairlead_lab.simulation.delays import Delay
 from fairlead_lab.simulation.faults import NO_FAULTS, Crash, Faults
 
@@ -275,7 +276,7 @@ class Simulation:
         except Exception as error:
             if broker.name not in self._damaged:
                 raise
-            self._report("breakdown", broker=broker.name, error=f"{type(error).__name__}: {error}")
+            self.report("breakdown", broker=broker.name, error=f"{type(error).__name__}: {error}")
             return []
 
     def _event(self, event: Crash | Corruption | _Done) -> tuple[Any, str | None] | None:
@@ -382,7 +383,7 @@ class Simulation:
         """The number of times that a message arrives, and whether it overtakes those before it."""
         copies = faults.copies(chance)
         if copies != 1:
-            self._report("loss" if not copies else "duplication", source=source, to=to)
+            self.report("loss" if not copies else "duplication", source=source, to=to)
         if faults.separates(source, to, self.now):
             copies = 0
         return copies, faults.reorders(chance)
@@ -406,7 +407,7 @@ class Simulation:
             return
         if source is not None:
             self._arrived(source, station[-1], message)
-        self._report("overflow", station=list(station))
+        self.report("overflow", station=list(station))
 
     def _serve(self, server: Server[Any], station: Station) -> None:
         """Let a server begin with what is next, if it is idle."""
@@ -427,10 +428,12 @@ class Simulation:
         chance = seeded("corruption", self._seed, name, corruption.at, corruption.what)
         if corruption.what == "messages":
             damaged = self._corrupt_messages(corruption, chance)
+        elif corruption.what == "insertions":
+            damaged = self._insert_messages(corruption, chance)
         else:
             damaged = corrupt_broker(self.brokers[name], corruption, chance)
         self._damaged.add(name)
-        self._report("corruption", broker=name, what=corruption.what, damaged=damaged)
+        self.report("corruption", broker=name, what=corruption.what, damaged=damaged)
 
     def _corrupt_messages(self, corruption: Corruption, chance: Random) -> int:
         self._in_flight = None  # counted anew when somebody asks
@@ -443,23 +446,44 @@ class Simulation:
                 damaged += 1
         return damaged
 
+    def _insert_messages(self, corruption: Corruption, chance: Random) -> int:
+        """Put messages in flight that nobody has sent: each arrives as if it had just been, or some time ago."""
+        broker, damaged = self.brokers[corruption.broker], 0
+        part = brokers_within(broker)[0] if brokers_within(broker) else None
+        owners = sorted({interest.owner for table in broker.tables for interest, _ in table}) or [""]
+        for neighbour in sorted(part.links) if part is not None else ():
+            for _ in range(1 + chance.randrange(3)):
+                if corruption.hits(chance):
+                    damaged += 1
+                    message: Message = invented_message(neighbour, chance, owners)
+                    if not isinstance(broker, Broker):
+                        trees = [*getattr(broker, "trees", ())]
+                        message = InTree(neighbour, trees[chance.randrange(len(trees))], message)
+                    arrival = self.now + chance.randrange(1 + self._delay.least + 2 * self._delay.spread)
+                    arrivals = self._arrivals[neighbour]
+                    arrivals[corruption.broker] = arrival = max(arrival, arrivals.get(corruption.broker, 0))
+                    self._note_in_flight(neighbour, corruption.broker, message)
+                    self._put(arrival, corruption.broker, message, neighbour)
+        return damaged
+
     def _crash(self, crash: Crash) -> None:
         if crash.broker in self._down:
             self._down.discard(crash.broker)
             assert self._remake is not None
             self.brokers[crash.broker] = self._remake(crash.broker)
             self._damaged.discard(crash.broker)
-            self._report("recovery", broker=crash.broker)
+            self.report("recovery", broker=crash.broker)
             return
         self._down.add(crash.broker)
         for message, source in self._servers.pop((crash.broker,), ()):
             if source is not None:
                 self._arrived(source, crash.broker, message)
-        self._report("crash", broker=crash.broker)
+        self.report("crash", broker=crash.broker)
         if crash.back is not None:
             self._put(crash.back, crash.broker, crash)
 
-    def _report(self, change: str, **about: object) -> None:
+    def report(self, change: str, **about: object) -> None:
+        """Let all observers know of a fault, or of what follows from one."""
         for observer in self.observers:
             observer.failed(self.now, change, about)
 

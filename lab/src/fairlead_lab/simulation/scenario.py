@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 
 from fairlead.configuration import (
     Key,
+    Kind,
     Reading,
     Tables,
     Wrong,
@@ -35,6 +36,7 @@ from fairlead.configuration import (
 from fairlead.errors import FairleadError, ScenarioError
 from fairlead.overlay.hierarchy import misplaced_roots
 from fairlead.overlay.topology import Topology, topology
+from fairlead_lab.routing.leased import COVERS
 from fairlead_lab.simulation.algorithms import ALGORITHMS, CYCLIC, STRATEGIES
 from fairlead_lab.simulation.capacity import NO_CAPACITY, Capacity
 from fairlead_lab.simulation.delays import Delay
@@ -56,6 +58,7 @@ __all__ = [
     "SHAPES",
     "TOML_HINT",
     "ClientsPlan",
+    "LeasesPlan",
     "OverlayPlan",
     "RingChange",
     "RingPlan",
@@ -309,6 +312,38 @@ class WorkloadPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class LeasesPlan:
+    """The leases of routing entries, for `fairlead simulate --stabilise`."""
+
+    refresh_us: Annotated[
+        int,
+        Key("how often clients renew their subscriptions", MS, at="refresh_ms", shown="there are no leases"),
+    ] = 0
+    lease_us: Annotated[
+        int | None,
+        Key(
+            "how often an entry has to be renewed; `auto`: the shortest period that loses nothing",
+            Kind(
+                lambda given: None if given == "auto" else MS.read(given),
+                lambda us: "auto" if us is None else MS.write(us),
+            ),
+            at="lease_ms",
+            shown="auto",
+        ),
+    ] = None
+    covers: Annotated[
+        str,
+        Key(
+            "what suppresses a renewal: `fresh` entries; `any` proper cover, too; `printed`: as in the book",
+            one_of(*COVERS),
+        ),
+    ] = "fresh"
+    rebuild: Annotated[
+        bool, Key("`true`: instead, tables are built anew in turns, and the first broker is the root")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """A run to be: an overlay, its clients, what they do, and the algorithms that are compared."""
 
@@ -322,6 +357,7 @@ class Scenario:
     faults: Faults = NO_FAULTS
     capacity: Capacity = NO_CAPACITY
     ring: RingPlan = RingPlan()
+    leases: LeasesPlan = LeasesPlan()
     rest_us: Annotated[
         int,
         Key(
@@ -541,6 +577,32 @@ def _check_faults(scenario: Scenario, overlay: Topology) -> Iterable[str]:
             yield f"[faults] {key}: there is no broker {name!r}{suggestion(name, overlay.brokers)}"
 
 
+def _check_leases(scenario: Scenario, overlay: Topology) -> Iterable[str]:
+    leases = scenario.leases
+    if not leases.refresh_us:
+        return
+    if scenario.delay.shape == "exponential" and scenario.delay.spread:
+        yield '[leases]: nobody recovers within a time where delays have no bound: [delay] shape = "uniform"'
+    if not overlay.is_acyclic:
+        yield "[leases]: the overlay has cycles"
+    for name in scenario.routing.algorithms:
+        if name.removeprefix("hierarchical-") not in STRATEGIES:
+            yield f"[leases]: there are no leases for {name}"
+    if leases.lease_us is not None:
+        spread = 0 if scenario.delay.shape == "constant" else 2 * scenario.delay.spread
+        least = leases.refresh_us + overlay.diameter * spread + 1
+        if leases.rebuild:
+            factor = 3 if scenario.routing.advertisements is not None else 2
+            least = leases.refresh_us + factor * overlay.diameter * (
+                scenario.delay.least + 2 * scenario.delay.spread
+            )
+        if leases.lease_us < least:
+            yield (
+                f"[leases] lease_ms: {leases.lease_us / 1_000:g} is too short, entries would get lost: "
+                f'at least {least / 1_000:g}, or "auto"'
+            )
+
+
 def _check_ring(scenario: Scenario, overlay: Topology) -> Iterable[str]:
     ring = scenario.ring
     if ring.leaves % 2:
@@ -571,5 +633,6 @@ CHECKS: Final[tuple[Callable[[Scenario, Topology], Iterable[str]], ...]] = (
     _check_clients,
     _check_workload,
     _check_faults,
+    _check_leases,
     _check_ring,
 )
