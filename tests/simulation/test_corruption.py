@@ -79,6 +79,10 @@ def state(broker: Broker) -> dict[str, Any]:
             {number: {to: sorted(map(str, of)) for to, of in at.items()} for number, at in table._at.items()}
             for table in tables
         ],
+        "histories": [
+            sorted(memory._younger | memory._older)
+            for memory in (broker.identities.sent._latest, broker._delivered)
+        ],
         "rom": (
             str(type(broker.settings.strategy)),
             dict(broker.links),
@@ -87,11 +91,11 @@ def state(broker: Broker) -> dict[str, Any]:
     }
 
 
-FOLLOWS = {"entries": {"indexes", "mergers"}}
+FOLLOWS = {"entries": {"indexes", "mergers"}, "spurious": {"entries", "indexes"}}
 """What is computed from a part, and changes with it: the index, and mergers that have no entry any more."""
 
 
-@pytest.mark.parametrize("part", [each for each in PARTS if each != "messages"])
+@pytest.mark.parametrize("part", [each for each in PARTS if each not in ("messages", "insertions")])
 @settings(max_examples=max(5, (settings.default.max_examples if settings.default else 100) // 10))
 @given(seed=st.integers(0, 2**32), share=st.sampled_from([0, 500_000, 1_000_000]))
 def test_the_same_seed_damages_the_same_and_nothing_but_what_is_named(
@@ -110,7 +114,7 @@ def test_the_same_seed_damages_the_same_and_nothing_but_what_is_named(
         assert counts[0] == 0
         assert not changed
     if share == 1_000_000 and counts[0] > 2:
-        assert part in changed
+        assert changed
 
 
 def breaches_of(faulty: Scenario, seed: int) -> list[Any]:

@@ -222,7 +222,7 @@ class LeasedBroker(Broker):
                 table.add_neighbour(neighbour, deaf=deaf)
 
     def _expire_identities(self) -> None:
-        """What was known at the last overrun is known no longer."""
+        """Forget the identities that were known at the last overrun already."""
         for identity in self._remembered:
             self.identities.forget(identity)
             self.identities.sent.forget(identity)
