@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -225,6 +226,18 @@ def test_a_policy_that_needs_a_clock_is_refused(tmp_path: Path, more: str) -> No
     asked = config(tmp_path)
     (tmp_path / "policy.toml").write_text(POLICY + more)
     with pytest.raises(PipelineError, match="no clock but the order"):
+        policy_of(asked, None)
+
+
+def test_a_policy_with_functions_of_requests_and_seals_without_keys_are_refused(tmp_path: Path) -> None:
+    from fairlead.spark.access import policy_of
+
+    asked = config(tmp_path)
+    assert asked.security is not None
+    with pytest.raises(PipelineError, match="needs keys"):
+        policy_of(replace(asked, security=replace(asked.security, mask="sealed")), None)
+    (tmp_path / "policy.toml").write_text('[roles.a]\nmembers = ["a"]\npredicates = ["os:getcwd"]')
+    with pytest.raises(PipelineError, match="functions of requests"):
         policy_of(asked, None)
 
 

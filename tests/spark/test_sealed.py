@@ -489,3 +489,53 @@ def contents(file: Path) -> bytes:
         return raw
     values = json.dumps(parquet.read_table(file).to_pylist(), default=lambda each: each.decode("latin-1"))
     return raw + values.encode()
+
+
+def test_what_a_subscriber_does_not_read_is_sealed_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from fairlead.spark.running import Pipeline
+
+    policy = {
+        "protected": ["patient", "note"],
+        "keys": {"doctors": {"members": ["eve"]}},
+        "sealed": {"*": {"patient": "plain | doctors"}},
+        "roles": {
+            "all": {"members": ["ada", "bob"], "subscribe": ["true"]},
+            "staff": {"members": ["bob"], "reads": ["*"]},
+        },
+    }
+    keyring = Keyring()
+    keyring.rotate("doctors", 0)
+    keyring.write(tmp_path / "police.keys")
+    sealer = Sealer(AccessPolicy.of(policy).sealed, keyring)
+    events: list[dict[str, Any]] = [
+        {"id": str(number), "producer": "city", "x": number, "patient": PLANTED, "note": PLANTED}
+        for number in range(6)
+    ]
+    events += [{"id": "7", "producer": "city", "patient": {"name": PLANTED}}, {"patient": PLANTED, "x": 8}]
+    world = World(policy, events, [("s1", "ada", "true"), ("s2", "bob", "true")], None)
+    runs = []
+    for name in ("first", "second"):
+        place = tmp_path / name
+        place.mkdir()
+        keyring.write(place / "police.keys")
+        asked = config(world, place)
+        assert asked.security is not None
+        masked = replace(asked.security, keys=str(place / "police.keys"), mask="sealed")
+        Pipeline(replace(asked, security=masked), spark).run()
+        runs.append(delivered(place))
+    assert runs[0] == runs[1]
+    contents = {key: json.loads(text[text.index("]") + 1 :]) for key, text in runs[0].items()}
+    of_ada = {id: each for (who, id), each in contents.items() if who == "ada"}
+    assert len(of_ada) == len(events)
+    assert not any(PLANTED in text for (who, _), text in runs[0].items() if who == "ada")
+    assert not any("note" in each for each in of_ada.values())
+    assert all(PLANTED in text for (who, _), text in runs[0].items() if who == "bob")
+    known = {id: notification_of(each) for id, each in of_ada.items() if id in "0123457"}
+    opened = {id: sealer.view(each).get("patient") for id, each in known.items()}
+    assert opened == {**dict.fromkeys("012345", PLANTED), "7": {"name": PLANTED}}
+    values = [json.dumps(of_ada[id]["patient"]) for id in "012345"]
+    assert len(set(values)) == 6  # equal values of different notifications look different
+    other = next(each for id, each in of_ada.items() if id not in known)
+    assert "patient" not in other  # there is nothing in it to bind the value to

@@ -70,6 +70,9 @@ def add_sealing_options(parser: argparse.ArgumentParser) -> None:
         "--sealed", metavar="POLICY", help="the policy that says which attributes are sealed"
     )
     options.add_argument("--keys", metavar="KEYRING", help="the keys to seal and to open them with")
+    options.add_argument(
+        "--signer", metavar="IDENTITY", help="the identity of the producer, where the policy has it sign"
+    )
 
 
 def sealer_of(arguments: argparse.Namespace) -> Sealer | None:
@@ -80,10 +83,12 @@ def sealer_of(arguments: argparse.Namespace) -> Sealer | None:
     if sealed is None or keys is None:
         raise BadInput("a policy and a keyring belong together", hint="--sealed policy.toml --keys ada.keys")
     from fairlead.security import AccessPolicy
-    from fairlead.security.sealing import Keyring, Sealer
+    from fairlead.security.sealing import Identity, Keyring, Sealer
 
     policy = AccessPolicy.read(sealed)
-    return Sealer(policy.sealed, Keyring.read(keys), policy.grace_us)
+    signer = getattr(arguments, "signer", None)
+    identity = None if signer is None else Identity.read(signer)
+    return Sealer(policy.sealed, Keyring.read(keys), policy.grace_us, identity)
 
 
 def brokers_of(arguments: argparse.Namespace) -> list[str]:

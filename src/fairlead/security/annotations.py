@@ -75,6 +75,12 @@ class Annotations:
 
     types: Mapping[str, Mapping[str, Annotation]] = field(default_factory=dict)
     schema: Schema | None = None
+    signed: frozenset[str] = frozenset()
+    """The classes under which a producer seals only what it signs."""
+    publics: Mapping[str, str] = field(default_factory=dict)
+    """By producer, the public key that its signatures are checked with."""
+    tokens: frozenset[str] = frozenset()
+    """The classes whose values have tokens, by which programs without the keys see which are equal."""
 
     def __post_init__(self) -> None:
         if problems := [*self._problems()]:

@@ -35,7 +35,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fairlead.configuration import (
     Format,
@@ -220,6 +220,30 @@ class _KeysTable:
     grace_seconds: Annotated[
         int, Key("how long a key that was replaced is accepted for what is published", count(0, 31_536_000))
     ] = 600
+    signed: Annotated[
+        bool, Key("producers sign what they seal under the class; `[producers.NAME]` has their public keys")
+    ] = False
+    match: Annotated[
+        Literal["keys", "tokens"],
+        Key(
+            "who decides about sealed values: those who have the `keys`, or also, for `=` and `in`, brokers"
+            " without them, by `tokens` that tell which values are equal",
+            one_of("keys", "tokens"),
+        ),
+    ] = "keys"
+
+
+@dataclass(frozen=True, slots=True)
+class _ProducerTable:
+    """The keys of `[producers.NAME]`."""
+
+    public: Annotated[
+        str | None,
+        Key(
+            "its public key, as `fairlead keys identity` prints it, with which its signatures are checked",
+            shown="required",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +270,12 @@ POLICY_FILE: Final[Format] = {
     "types": Table(file_of(_TypeTable)[""].rows),
     "brokers": Table(file_of(_BrokerTable)[""].rows),
     "keys": Table(file_of(_KeysTable)[""].rows),
+    "producers": Table(file_of(_ProducerTable)[""].rows),
     "sealed": Table({}),
 }
 """`policy.toml`. There is a table `[roles.NAME]` for each role, `[types.NAME]` for each type that has owners,
-`[brokers.NAME]` for each broker, `[keys.CLASS]` for each key class; `[sealed.TYPE]` has the classes of each sealed
+`[brokers.NAME]` for each broker, `[keys.CLASS]` for each key class, `[producers.NAME]` for each producer who
+signs; `[sealed.TYPE]` has the classes of each sealed
 attribute of a type."""
 
 
@@ -304,6 +330,10 @@ class KeyClass:
 
     members: tuple[str, ...] = ()
     grace_us: int = 600_000_000
+    signed: bool = False
+    """Whether producers sign what they seal under it."""
+    match: str = "keys"
+    """Whether brokers without the keys decide about equality, by `tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +400,12 @@ class AccessPolicy:
                 reading.wrong("", "protected", problem)
         keys = _keys(reading, given.get("keys", {}))
         sealed = _sealed(reading, given.get("sealed", {}), keys, schema)
+        sealed = replace(
+            sealed,
+            signed=frozenset(name for name, each in keys.items() if each.signed),
+            publics=_producers(reading, given.get("producers", {})),
+            tokens=frozenset(name for name, each in keys.items() if each.match == "tokens"),
+        )
         trust = _trust(reading, given.get("brokers", {}), filters, top.untrusted)
         types = tuple(_types(reading, given.get("types", {}), filters))
         reading.check(source, PolicyError, file=file)
@@ -402,12 +438,14 @@ class AccessPolicy:
                 deciding.append(dict(self.trust.publics))
         if self.keys or self.sealed.types:
             deciding += [
-                {name: [each.members, each.grace_us] for name, each in self.keys.items()},
+                {name: _shown_class(each) for name, each in self.keys.items()},
                 {
                     type: {name: str(each) for name, each in of.items()}
                     for type, of in self.sealed.types.items()
                 },
             ]
+        if self.sealed.publics:
+            deciding.append({"producers": dict(self.sealed.publics)})
         if self.protected:
             deciding.append({"protected": sorted(self.protected)})
         if self.types:
@@ -729,8 +767,24 @@ def _keys(reading: Reading, given: Any) -> dict[str, KeyClass]:
     classes: dict[str, KeyClass] = {}
     for name, table in given.items():
         read = _KeysTable(**made(_KeysTable, {"": reading.table("keys", table, f"[keys.{name}]")}))
-        classes[name] = KeyClass(read.members, read.grace_seconds * 1_000_000)
+        classes[name] = KeyClass(read.members, read.grace_seconds * 1_000_000, read.signed, read.match)
     return classes
+
+
+def _producers(reading: Reading, given: Any) -> dict[str, str]:
+    """By producer, its public key."""
+    if not isinstance(given, Mapping):
+        reading.wrong("producers", "[producers]", "a table [producers.NAME] for each producer was expected")
+        return {}
+    publics = {}
+    for name, table in given.items():
+        label = f"[producers.{name}]"
+        read = _ProducerTable(**made(_ProducerTable, {"": reading.table("producers", table, label)}))
+        if read.public is None:
+            reading.wrong("producers", f"{label} public", "missing: what `fairlead keys identity` prints")
+        else:
+            publics[name] = read.public
+    return publics
 
 
 def _sealed(reading: Reading, given: Any, keys: Mapping[str, KeyClass], schema: Schema | None) -> Annotations:
@@ -812,6 +866,11 @@ def _is_pattern(member: str) -> bool:
 def _literal(name: str) -> str:
     """A name as a pattern that nothing else matches."""
     return "".join(f"[{each}]" if each in "*?[" else each for each in name)
+
+
+def _shown_class(value: KeyClass) -> list[Any]:
+    more = [value.signed, value.match]
+    return [value.members, value.grace_us, *(more if more != [False, "keys"] else [])]
 
 
 def _shown(value: Role | Delegation | OwnedType) -> list[Any]:

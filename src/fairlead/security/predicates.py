@@ -46,7 +46,7 @@ class Request:
 
     @cached_property
     def size(self) -> int:
-        """How many bytes the notification takes on the wire; 0 where there is none."""
+        """The number of bytes that the notification takes on the wire; 0 where there is none."""
         return 0 if self.notification is None else len(pack(self.notification))
 
 

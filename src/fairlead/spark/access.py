@@ -27,7 +27,7 @@ from fairlead.errors import FairleadError, Forbidden, PipelineError
 from fairlead.filters.language import parse, render
 from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
-from fairlead.model import Instant
+from fairlead.model import Instant, Notification
 from fairlead.model.encoding import parse_json
 from fairlead.rules import Refusal, Route, Seam
 from fairlead.rules.access import Access
@@ -37,12 +37,13 @@ from fairlead.spark.entries import Entry, read_entry, rejection_of
 from fairlead.spark.frames import ATTRIBUTES, PUBLISHED, RECORD, decode
 from fairlead.spark.parts import Part, Subscription, table_of
 from fairlead.spark.patterns import query_in
+from fairlead.spark.sealing import Seals, seals_of
 from fairlead.spark.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from fairlead.spark.config import Config
+    from fairlead.spark.config import Config, SecuritySource
 
 __all__ = ["Gate", "Masks", "mask_of", "masked", "masks_of", "policy_of", "rights_of"]
 
@@ -58,6 +59,10 @@ def policy_of(config: Config, schema: Schema | None) -> AccessPolicy | None:
     policy = AccessPolicy.read(config.security.policy, schema)
     timed = [f"[roles.{role.name}] when" for role in policy.roles if role.is_timed]
     timed += ["[[delegations]] until" for each in policy.delegations if each.until is not None]
+    if config.security.mask == "sealed" and config.security.keys is None:
+        raise PipelineError(
+            '[security] mask = "sealed" needs keys', hint="name the file that `fairlead keys rotate` writes"
+        )
     if policy.has_predicates:
         raise PipelineError(
             f"{config.security.policy}: [roles] predicates: functions of requests decide where clients are",
@@ -189,11 +194,15 @@ class Masks:
 
 
 def mask_of(
-    policy: AccessPolicy | None, subscriptions: Subscriptions
+    policy: AccessPolicy | None, subscriptions: Subscriptions, security: SecuritySource | None
 ) -> Callable[[DataFrame], DataFrame] | None:
-    """The function that leaves hidden attributes out of deliveries; None where everybody sees everything."""
+    """The function that leaves hidden attributes out of deliveries, or seals them; None where everybody sees
+    everything."""
     masks = masks_of(policy, subscriptions)
-    return None if masks is None else partial(masked, masks=masks)
+    seals = None
+    if security is not None and security.mask == "sealed":
+        seals = seals_of(policy, security.keys)
+    return None if masks is None else partial(masked, masks=masks, seals=seals)
 
 
 def masks_of(policy: AccessPolicy | None, subscriptions: Subscriptions) -> Masks | None:
@@ -228,8 +237,9 @@ def _hidden_in(policy: _Policy, part: Part) -> tuple[tuple[str, tuple[str, ...]]
     return tuple((name, tuple(sorted(rights_of(policy.policy, name).hidden))) for name in names)
 
 
-def masked(deliveries: DataFrame, masks: Masks) -> DataFrame:
-    """Deliveries with contents that have nothing in them that their subscribers do not get to see."""
+def masked(deliveries: DataFrame, masks: Masks, seals: Seals | None = None) -> DataFrame:
+    """Deliveries with contents that have nothing in them that their subscribers do not get to see: it is left out,
+    or, with `seals`, sealed under the classes that the policy names. A typed column holds no sealed values."""
     hidden = _with_hidden(deliveries, masks)
     if ATTRIBUTES in deliveries.columns:
         return hidden.withColumn(ATTRIBUTES, _typed(deliveries, masks)).drop(HIDDEN)
@@ -237,7 +247,7 @@ def masked(deliveries: DataFrame, masks: Masks) -> DataFrame:
         return deliveries
     if PUBLISHED not in deliveries.columns:
         hidden = hidden.withColumn(PUBLISHED, F.lit(None).cast("string"))
-    shown = hidden.mapInArrow(Masker(tuple(sorted(masks.names))), hidden.schema)
+    shown = hidden.mapInArrow(Masker(tuple(sorted(masks.names)), seals), hidden.schema)
     return shown.drop(HIDDEN)
 
 
@@ -267,9 +277,11 @@ def _typed(deliveries: DataFrame, masks: Masks) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Masker:
-    """Record batches of deliveries in; the same out, with records from which hidden attributes are left out."""
+    """Record batches of deliveries in; the same out, with records from which hidden attributes are left out, or in
+    which they are sealed."""
 
     names: tuple[str, ...]
+    seals: Seals | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -279,8 +291,10 @@ class Masker:
                 continue
             record, published = batch.column(RECORD).to_pylist(), batch.column(PUBLISHED).to_pylist()
             hidden = batch.column(HIDDEN).to_pylist()
+            producers, ids = batch.column("producer").to_pylist(), batch.column("id").to_pylist()
             for row in rows:
-                record[row] = _shown(record[row], published[row], frozenset(hidden[row]))
+                seal = None if self.seals is None else partial(_sealed, self.seals, producers[row], ids[row])
+                record[row] = _shown(record[row], published[row], frozenset(hidden[row]), seal)
                 published[row] = None
             made = {RECORD: pa.array(record, pa.string()), PUBLISHED: pa.array(published, pa.string())}
             columns = [made.get(name, batch.column(name)) for name in batch.schema.names]
@@ -298,12 +312,30 @@ class Masker:
         return rows
 
 
-def _shown(record: str, published: str | None, hidden: frozenset[str]) -> str:
-    """The content of a notification without some attributes, as a subscriber of a bus gets it."""
+def _sealed(
+    seals: Seals, producer: str, id: str, notification: Notification, names: frozenset[str]
+) -> Notification:
+    """A content with some attributes sealed, if possible: who opens them finds producer and id in it."""
+    read = Notification.read(notification.content)
+    if notification.document is not None or (read.producer, read.id) != (producer, id):
+        return notification.without(names)
+    return seals.concealed(read, names)
+
+
+def _shown(
+    record: str,
+    published: str | None,
+    hidden: frozenset[str],
+    seal: Callable[[Notification, frozenset[str]], Notification] | None = None,
+) -> str:
+    """The content of a notification without some attributes, as a subscriber of a bus gets it, or with those
+    sealed."""
     notification = decode(record, "", None, None, None)
     if published is not None:
         notification = notification.published_as(parse_json(published), read_as=parse_json(record))
     shown = notification.without(hidden)
+    if seal is not None and shown is not notification:
+        shown = seal(notification, hidden)
     if shown is notification:
         return record if published is None else published
     return shown.to_json()

@@ -39,6 +39,7 @@ from fairlead.configuration import (
     expected,
     file_of,
     made,
+    one_of,
     parsed,
     read_toml,
     some_of,
@@ -283,6 +284,14 @@ class SecuritySource:
             shown="none: what may match is delivered",
         ),
     ] = None
+    mask: Annotated[
+        Literal["absent", "sealed"],
+        Key(
+            "what subscribers get in place of protected attributes that they do not read: nothing (`absent`), or,"
+            " in records, the value `sealed` with the `keys` under the classes of `[sealed]` in the policy",
+            one_of("absent", "sealed"),
+        ),
+    ] = "absent"
     audit: Annotated[bool, Key("write a table `grants`: which rule of which role let each delivery pass")] = (
         False
     )
@@ -580,7 +589,8 @@ class Config:
         if self.security is not None:
             policy = Path(self.security.policy).read_text("utf-8")
             # Whether there are keys counts, and not which: more of them may come.
-            more = [self.security.keys is not None, self.security.audit]
+            more: list[Any] = [self.security.keys is not None, self.security.audit]
+            more += ["sealed"] if self.security.mask == "sealed" else []
             result["security"] = [policy, *more] if any(more) else policy
         return blake2b(json.dumps(result, sort_keys=True).encode(), digest_size=16).hexdigest()
 

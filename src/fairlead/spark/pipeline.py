@@ -152,7 +152,7 @@ class Step:
             )
             if traced or audited:
                 received = batch.persist(received)
-            mask = mask_of(asked.policy, asked.subscriptions)
+            mask = mask_of(asked.policy, asked.subscriptions, self.config.security)
             deliveries = deliveries_of(received, payload=sink.payload, mask=mask)
             if composites.detected:
                 deliveries = found.joining(deliveries, asked.subscriptions, payload=sink.payload, mask=mask)

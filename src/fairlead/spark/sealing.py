@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +45,12 @@ class Seals:
     """Types, attributes, and the alternatives of key classes that each is sealed under."""
     keys: str | None = None
     schema: Schema | None = None
+    signed: tuple[str, ...] = ()
+    """The classes under which producers seal only what they sign."""
+    publics: tuple[tuple[str, str], ...] = ()
+    """Producers, and the public keys of their signatures."""
+    tokens: tuple[str, ...] = ()
+    """The classes whose values have tokens."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,6 +62,12 @@ class Seals:
         renew_keys(self.keys)
         reason = _sealer(self).objection(notification, None)
         return None if reason is None else ValueRefused(reason)
+
+    def concealed(self, notification: Notification, names: frozenset[str]) -> Notification:
+        """The notification with these attributes sealed as far as annotations and keys allow; others are left
+        out."""
+        renew_keys(self.keys)
+        return _sealer(self).concealed(notification, names)
 
     def concerned_columns(self, columns: pa.RecordBatch) -> NDArray[np.bool_]:
         """The rows of typed columns that have a sealed attribute."""
@@ -80,7 +92,15 @@ def seals_of(policy: AccessPolicy | None, keys: str | None) -> Seals | None:
     annotations = (
         (type, name, str(each)) for type, table in policy.sealed.types.items() for name, each in table.items()
     )
-    return Seals(tuple(sorted(annotations)), keys, policy.sealed.schema)
+    sealed = policy.sealed
+    return Seals(
+        tuple(sorted(annotations)),
+        keys,
+        sealed.schema,
+        tuple(sorted(sealed.signed)),
+        tuple(sorted(sealed.publics.items())),
+        tuple(sorted(sealed.tokens)),
+    )
 
 
 class _Keys:
@@ -118,7 +138,13 @@ def _sealer(seals: Seals) -> Sealer:
     types: dict[str, dict[str, str]] = {}
     for type, name, text in seals.annotations:
         types.setdefault(type, {})[name] = text
-    return sealer_of(Annotations.of(types, seals.schema), _held(seals.keys).rule.sealer.keyring, {})
+    annotations = replace(
+        Annotations.of(types, seals.schema),
+        signed=frozenset(seals.signed),
+        publics=dict(seals.publics),
+        tokens=frozenset(seals.tokens),
+    )
+    return sealer_of(annotations, _held(seals.keys).rule.sealer.keyring, {})
 
 
 def binding_of(keys: str) -> Callable[[Filter], Filter]:

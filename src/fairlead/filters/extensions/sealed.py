@@ -4,6 +4,9 @@ A predicate p^L is sealed once for each alternative of L, a set of key classes t
 classes these are can be seen, and so can whether the attribute has to be there; the predicate cannot. A program
 without the keys decides what it can, and otherwise says yes: it may say so of too much, never of too little. One
 with the keys is `bound` to them and decides exactly. Being bound changes neither the text nor equality.
+
+Where values have tokens, and a predicate is about equality (`police:1=…~token~token`), a program without the keys
+decides by the tokens.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ __all__ = [
     "epochs_text",
     "head_of",
     "is_sealed",
+    "tokens_of",
 ]
 
 NAME: Final = "sealed"
@@ -78,7 +82,19 @@ def alternatives_of(sealed: bytes) -> tuple[_Epochs, ...]:
 
 @lru_cache(maxsize=4096)
 def _alternatives(head: bytes) -> tuple[_Epochs, ...]:
-    return tuple(tuple((str(name), int(number)) for name, number in each) for each in json.loads(head))
+    given = json.loads(head)
+    given = given["alternatives"] if isinstance(given, dict) else given
+    return tuple(tuple((str(name), int(number)) for name, number in each) for each in given)
+
+
+def tokens_of(sealed: bytes) -> dict[str, str]:
+    """The tokens of a sealed value, by the keys they are made with; none where none can be read."""
+    try:
+        head = json.loads(head_of(sealed))
+    except (ValueError, RecursionError):
+        return {}
+    given = head.get("tokens") if isinstance(head, dict) else None
+    return given if isinstance(given, dict) else {}
 
 
 def classes_of(value: object) -> frozenset[frozenset[str]]:
@@ -107,7 +123,10 @@ class Opener(Protocol):
 class SealedPredicate:
     """A predicate on one attribute, sealed under each of several alternatives."""
 
-    __slots__ = ("_copies", "_opener", "_predicate", "alternatives", "arguments", "attribute", "needs")
+    __slots__ = (
+        *("_copies", "_opener", "_predicate", "_tokens"),
+        *("alternatives", "arguments", "attribute", "needs"),
+    )
 
     def __init__(self, attribute: str, needs: str, *copies: str) -> None:
         if not attribute or needs not in _NEEDS or not copies:
@@ -117,6 +136,8 @@ class SealedPredicate:
             )
         self.attribute, self.needs = attribute, needs
         self._copies: dict[_Epochs, str] = {}
+        self._tokens: dict[str, frozenset[str]] = {}
+        """By the keys they are made with, the tokens of the values that satisfy the predicate."""
         alternatives = set()
         for copy in copies:
             keys, equals, sealed = copy.partition("=")
@@ -125,7 +146,9 @@ class SealedPredicate:
                 raise FilterError(f"{copy!r} is no sealed predicate")
             alternatives.add(frozenset(name for name, _ in epochs))
             if epochs:
-                self._copies[epochs] = sealed
+                self._copies[epochs], *tokens = sealed.split("~")
+                if tokens:
+                    self._tokens[keys] = frozenset(tokens)
         self.alternatives = frozenset(alternatives)
         self.arguments = (attribute, needs, *sorted(set(copies)))
         self._opener: Opener | None = None
@@ -146,7 +169,7 @@ class SealedPredicate:
         return self._predicate
 
     def matches(self, notification: Notification) -> bool:
-        """K in L, and the value satisfies the predicate; without the keys, K in L."""
+        """K in L, and the value satisfies the predicate; without the keys, K in L, and what tokens tell."""
         value = notification.get(self.attribute)
         if value is ABSENT:
             predicate = None if self.needs == "present" else self.predicate
@@ -155,12 +178,18 @@ class SealedPredicate:
             return self.needs == "any"  # who subscribed does not open it: to them it is absent
         predicate = self.predicate
         if predicate is None or self._opener is None:
-            return True
+            return self._may_match(value)
         try:
             opened = self._opener.opened(notification, self.attribute)
         except SealBroken:
             return False
-        return opened is None or predicate.matches(opened)
+        return self._may_match(value) if opened is None else predicate.matches(opened)
+
+    def _may_match(self, value: object) -> bool:
+        """Whether a value may satisfy the predicate, by tokens that both have under the same keys."""
+        found = tokens_of(value) if self._tokens and is_sealed(value) else {}
+        decided = (found[keys] in some for keys, some in self._tokens.items() if keys in found)
+        return next(decided, True)
 
     def covers(self, other: SealedPredicate) -> bool:
         """All alternatives of the other, and the same predicate by its token.

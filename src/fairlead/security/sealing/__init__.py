@@ -26,6 +26,8 @@ The laws:
     sealer       notifications and filters
     sharing      keys for members, as notifications
     tunnels      notifications that are sealed for some brokers
+    equality     tokens of values, by which programs without the keys decide about equality
+    signing      signatures of producers over what they sealed
 
 Which classes open an attribute is said by `fairlead.security.annotations`. The rule that brokers ask is
 `fairlead.rules.sealing.Sealing`. This is the only package that imports `cryptography`.

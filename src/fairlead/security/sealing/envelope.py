@@ -2,15 +2,17 @@
 
     magic, length of the head, head, (nonce, wrapped key) per alternative, nonce, sealed value
 
-The head is JSON: for each alternative its classes with their epochs. It is not secret, and it is authenticated,
-with the producer, the id, the type and the name of the attribute.
+The head is JSON: for each alternative its classes with their epochs; with tokens of the value, an object of both.
+It is not secret, and it is authenticated, with the producer, the id, the type and the name of the attribute.
 """
 
 from __future__ import annotations
 
+import hmac
+import itertools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from fairlead.errors import FairleadError, SealBroken
 from fairlead.filters.extensions.sealed import MAGIC, alternatives_of, head_of
 from fairlead.model import ABSENT, Notification
-from fairlead.security.sealing.keys import KEY_BYTES, SEALING, Epochs, Keyring
+from fairlead.security.sealing.keys import KEY_BYTES, REPEATING, SEALING, Epochs, Keyring
 
 __all__ = ["bound_to", "open_value", "replaced", "seal_value", "sealed_under", "unsealed"]
 
@@ -32,11 +34,23 @@ _WRAPPED: Final = NONCE + KEY_BYTES + TAG
 
 
 def seal_value(
-    jsonable: Any, notification: Notification, name: str, alternatives: tuple[Epochs, ...], keyring: Keyring
+    jsonable: Any,
+    notification: Notification,
+    name: str,
+    alternatives: tuple[Epochs, ...],
+    keyring: Keyring,
+    *,
+    is_repeatable: bool = False,
+    tokens: Mapping[str, str] | None = None,
 ) -> bytes:
     """A value of an attribute, as JSON has it, sealed under each of the alternatives. KeyringError: a key is
-    missing."""
-    head = json.dumps(alternatives, separators=(",", ":")).encode()
+    missing.
+
+    If it is repeatable, the same value in the same notification is sealed to the same bytes. That tells nothing
+    that two copies of one notification do not tell anyway. Tokens go into the head, for all to see.
+    """
+    shown = {"alternatives": alternatives, "tokens": tokens} if tokens else alternatives
+    head = json.dumps(shown, separators=(",", ":")).encode()
     outers = []
     for epochs in alternatives:
         outer = keyring.derived(epochs, SEALING, KEY_BYTES)
@@ -44,7 +58,8 @@ def seal_value(
             keyring.secret(next(each for each in epochs if each not in keyring))  # which raises
         assert outer is not None
         outers.append(outer)
-    body = sealed_under(outers, json.dumps(jsonable).encode(), bound_to(notification, name, head))
+    seed = keyring.derived(alternatives[0], REPEATING, KEY_BYTES) if is_repeatable else None
+    body = sealed_under(outers, json.dumps(jsonable).encode(), bound_to(notification, name, head), seed)
     return MAGIC + len(head).to_bytes(2) + head + body
 
 
@@ -64,15 +79,27 @@ def open_value(sealed: bytes, notification: Notification, name: str, keyring: Ke
     raise LookupError(name)
 
 
-def sealed_under(outers: Sequence[bytes], content: bytes, bound: bytes) -> bytes:
-    """Bytes that do not end with a space, under a key of their own, which each of the outer keys opens."""
-    own = AESGCM.generate_key(KEY_BYTES * 8)
+def sealed_under(outers: Sequence[bytes], content: bytes, bound: bytes, seed: bytes | None = None) -> bytes:
+    """Bytes that do not end with a space, under a key of their own, which each of the outer keys opens.
+
+    With a secret seed, the key and the nonces follow from it and from all that is sealed, so that equal input is
+    sealed to equal bytes, and other input with other nonces.
+    """
+    chosen = os.urandom if seed is None else _choosing(seed, bound, content)
+    own = chosen(KEY_BYTES)
     pieces = []
     for outer in outers:
-        nonce = os.urandom(NONCE)
+        nonce = chosen(NONCE)
         pieces += [nonce, AESGCM(outer).encrypt(nonce, own, bound)]
-    nonce, padded = os.urandom(NONCE), content.ljust(-(-len(content) // BLOCK) * BLOCK)
+    nonce, padded = chosen(NONCE), content.ljust(-(-len(content) // BLOCK) * BLOCK)
     return b"".join((*pieces, nonce, AESGCM(own).encrypt(nonce, padded, bound)))
+
+
+def _choosing(seed: bytes, bound: bytes, content: bytes) -> Callable[[int], bytes]:
+    """Bytes that nobody without the seed can guess: a pseudorandom function of a counter and of what is sealed."""
+    key = hmac.digest(seed, len(bound).to_bytes(8) + bound + content, "sha256")
+    numbers = itertools.count()
+    return lambda length: hmac.digest(key, next(numbers).to_bytes(8), "sha256")[:length]
 
 
 def unsealed(outer: bytes, number: int, count: int, sealed: bytes, bound: bytes) -> bytes:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fairlead.errors import KeyringError
 from fairlead.security.files import write_private
 
-__all__ = ["SEALING", "TOKENS", "Epoch", "Epochs", "Keyring"]
+__all__ = ["EQUALITY", "REPEATING", "SEALING", "TOKENS", "Epoch", "Epochs", "Keyring"]
 
 KEY_BYTES: Final = 32
 Epoch: TypeAlias = tuple[str, int]
@@ -29,7 +29,10 @@ Epochs: TypeAlias = tuple[Epoch, ...]
 """One key of each class of an alternative, by the names of the classes."""
 SEALING: Final = "sealing"
 TOKENS: Final = "predicates"
-"""What a derived key is for: values, or predicates."""
+REPEATING: Final = "repeating"
+EQUALITY: Final = "equality"
+"""What a derived key is for: values, predicates, values that are sealed to the same bytes each time, or tokens of
+values."""
 _FORMAT: Final = 1
 
 

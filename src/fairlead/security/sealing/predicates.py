@@ -18,8 +18,9 @@ from fairlead.filters.extensions.sealed import NAME, Opener, SealedPredicate, ep
 from fairlead.filters.filter import And, Filter, Not, Or, Tested
 from fairlead.filters.language import parse, render
 from fairlead.model import Notification
-from fairlead.security.annotations import PLAIN, Alternative
+from fairlead.security.annotations import PLAIN, Alternative, Annotations
 from fairlead.security.sealing.envelope import open_value, replaced
+from fairlead.security.sealing.equality import tokens_of_predicate
 from fairlead.security.sealing.keys import TOKENS, Epochs, Keyring
 
 __all__ = ["KeyOpener", "bind", "seal_predicate"]
@@ -32,9 +33,14 @@ OPENED_MAX: Final = 1_000
 
 
 def seal_predicate(
-    attribute: str, predicate: Filter, alternatives: frozenset[Alternative], keyring: Keyring
+    attribute: str,
+    predicate: Filter,
+    alternatives: frozenset[Alternative],
+    keyring: Keyring,
+    annotations: Annotations,
 ) -> Filter:
-    """A predicate on an attribute, sealed under these alternatives, of which the keyring has the keys."""
+    """A predicate on an attribute, sealed under these alternatives, of which the keyring has the keys; with
+    tokens, where the annotations have them."""
     needs = "any" if predicate.matches(Notification.of({})) else "present"
     text = render(predicate).encode()
     padded = text.ljust(-(-len(text) // BLOCK) * BLOCK)
@@ -48,7 +54,8 @@ def seal_predicate(
         assert key is not None, "the keyring has the keys of the alternatives"
         label = epochs_text(epochs)
         sealed = AESSIV(key).encrypt(padded, [attribute.encode(), label.encode()])
-        copies.append(f"{label}={base64.b64encode(sealed).decode()}")
+        tokens = tokens_of_predicate(predicate, attribute, epochs, annotations, keyring)
+        copies.append("~".join((f"{label}={base64.b64encode(sealed).decode()}", *tokens)))
     made = SealedPredicate(attribute, needs, *copies)
     return Tested(NAME, made.arguments, made)
 

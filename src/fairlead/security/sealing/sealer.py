@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairlead.errors import Forbidden, KeyringError, SealBroken, ValueRefused
@@ -16,8 +16,11 @@ from fairlead.model import ABSENT, Notification, Record
 from fairlead.model.typed import fields_to_json
 from fairlead.security.annotations import PLAIN, Alternative, Annotation, Annotations, classes_text
 from fairlead.security.sealing.envelope import open_value, replaced, seal_value
+from fairlead.security.sealing.equality import tokens_of_value
 from fairlead.security.sealing.keys import Epochs, Keyring
 from fairlead.security.sealing.predicates import KeyOpener, bind, seal_predicate
+from fairlead.security.sealing.sharing import Identity
+from fairlead.security.sealing.signing import SIGNATURE, check_signature, signed_part
 
 __all__ = ["Sealer"]
 
@@ -31,9 +34,15 @@ class Sealer:
     """
 
     def __init__(
-        self, annotations: Annotations, keyring: Keyring, grace_us: Mapping[str, int] = NO_GRACE
+        self,
+        annotations: Annotations,
+        keyring: Keyring,
+        grace_us: Mapping[str, int] = NO_GRACE,
+        identity: Identity | None = None,
     ) -> None:
         self.annotations, self.keyring, self.grace_us = annotations, keyring, grace_us
+        self.identity = identity
+        """Who signs what is sealed, where a class demands it."""
         self.opener = KeyOpener(keyring)
 
     # -- notifications -----------------------------------------------------------------------------------------
@@ -64,9 +73,62 @@ class Sealer:
                     f"{name} is sealed as a whole", hint="nest the record instead of dotted names"
                 )
             if alternatives:
-                sealed = seal_value(content[name], notification, name, alternatives, self.keyring)
+                values[name] = self._sealed(notification, name, content[name], alternatives)
+        return self._signed(replaced(notification, values))
+
+    def _sealed(
+        self,
+        notification: Notification,
+        name: str,
+        content: Any,
+        epochs: tuple[Epochs, ...],
+        *,
+        is_repeatable: bool = False,
+    ) -> Any:
+        """A value, sealed, as JSON has it."""
+        value, annotations, keyring = notification.get(name), self.annotations, self.keyring
+        tokens = tokens_of_value(value, name, epochs, annotations, keyring) if annotations.tokens else None
+        sealed = seal_value(
+            content, notification, name, epochs, keyring, is_repeatable=is_repeatable, tokens=tokens
+        )
+        return fields_to_json(Record({name: sealed}))[name]
+
+    def _signed(self, notification: Notification) -> Notification:
+        """The notification with the signature of its producer, where a class demands one. KeyringError: it cannot
+        be made here."""
+        about = signed_part(notification, self.annotations)
+        if about is None or SIGNATURE in notification.attributes:
+            return notification
+        if self.identity is None:
+            raise KeyringError(
+                "what is sealed has to be signed by its producer, and its identity is not there",
+                hint="name the file that `fairlead keys identity` writes",
+            )
+        signature = self.identity.sign(about)
+        return replaced(notification, fields_to_json(Record({SIGNATURE: signature})))
+
+    def concealed(self, notification: Notification, names: frozenset[str]) -> Notification:
+        """The notification with these attributes sealed, to the same bytes each time, as far as annotations and
+        keys allow; the others are left out. What is sealed already is as it was."""
+        annotated, content, values = self.annotations.of_notification(notification), notification.content, {}
+        for name in names & content.keys():
+            annotation = annotated.get(name)
+            wanted = frozenset() if annotation is None else annotation.alternatives
+            # Only the producer signs, and this is somebody else.
+            epochs = self._epochs(each for each in wanted if not each & self.annotations.signed)
+            if is_sealed(notification.get(name)):
+                values[name] = content[name]
+            elif epochs:
+                sealed = seal_value(
+                    content[name], notification, name, epochs, self.keyring, is_repeatable=True
+                )
                 values[name] = fields_to_json(Record({name: sealed}))[name]
-        return replaced(notification, values)
+        return replaced(notification.without(names - values.keys()), values)
+
+    def _epochs(self, wanted: Iterable[Alternative]) -> tuple[Epochs, ...]:
+        """The last epochs of each alternative that the keys allow."""
+        usable = sorted((each for each in wanted if each and each <= self.keyring.classes), key=sorted)
+        return tuple(tuple(self.keyring.latest(each) for each in sorted(classes)) for classes in usable)
 
     def _usable(self, name: str, annotation: Annotation, chosen: Annotation | None) -> tuple[Epochs, ...]:
         """The alternatives to seal an attribute under, with the last epochs; none: it stays as it is."""
@@ -75,10 +137,10 @@ class Sealer:
         wanted = (annotation if chosen is None else chosen).alternatives
         if chosen is not None and PLAIN in wanted:
             return ()
-        usable = sorted((each for each in wanted if each and each <= self.keyring.classes), key=sorted)
+        usable = self._epochs(wanted)
         if not usable and PLAIN not in wanted:
             raise KeyringError(f"{name} has to be sealed under {annotation}, and the keys are not there")
-        return tuple(tuple(self.keyring.latest(each) for each in sorted(classes)) for classes in usable)
+        return usable
 
     def view(self, notification: Notification, now: int | None = None) -> Notification:
         """The notification with all attributes opened that the keys open; the other sealed ones are absent.
@@ -87,6 +149,7 @@ class Sealer:
         replaced.
         """
         values: dict[str, Any] = {}
+        check_signature(notification, self.annotations)
         for name in notification.attributes:
             value = notification.get(name)
             if is_sealed(value):
@@ -135,6 +198,10 @@ class Sealer:
                 self.opener.opened(notification, name)
             except SealBroken as error:
                 return str(error)
+        try:
+            check_signature(notification, self.annotations)
+        except SealBroken as error:
+            return str(error)
         return None
 
     # -- filters -----------------------------------------------------------------------------------------------
@@ -175,7 +242,7 @@ class Sealer:
         if readable == {PLAIN}:
             # It is about values in clear. What is sealed is absent to this program: the subscriber decides.
             return EVERYTHING if leaf.matches(Notification.of({})) else leaf
-        return seal_predicate(name, leaf, readable, self.keyring)
+        return seal_predicate(name, leaf, readable, self.keyring, self.annotations)
 
 
 def _attributes(term: object) -> frozenset[str] | None:

@@ -25,7 +25,7 @@ from fairlead.model import Notification
 from fairlead.security.files import write_private
 from fairlead.security.sealing.keys import KEY_BYTES, Epoch, Keyring
 
-__all__ = ["SHARE", "Identity", "agreeing_key", "shares", "shares_for", "take_share"]
+__all__ = ["SHARE", "Identity", "agreeing_key", "shares", "shares_for", "take_share", "verifying_key"]
 
 SHARE: Final = "key share"
 """The type of these notifications."""
@@ -88,6 +88,11 @@ def agreeing_key(public: str) -> bytes:
     return _publics(public)[0]
 
 
+def verifying_key(public: str) -> bytes:
+    """The part of public keys that signatures are checked with; KeyringError."""
+    return _publics(public)[1]
+
+
 def shares(
     keyring: Keyring, members: Mapping[str, Iterable[str]], publics: Mapping[str, str], giver: Identity
 ) -> list[dict[str, Any]]:
@@ -112,7 +117,7 @@ def take_share(keyring: Keyring, share: Notification, identity: Identity, giver:
 
     SealBroken: it is not signed by the giver of this public key, or is for somebody else.
     """
-    verifying = Ed25519PublicKey.from_public_bytes(_publics(giver)[1])
+    verifying = Ed25519PublicKey.from_public_bytes(verifying_key(giver))
     try:
         sealed, signature = share.get("sealed"), share.get("signature")
         if not isinstance(sealed, bytes) or not isinstance(signature, bytes):
