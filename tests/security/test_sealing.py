@@ -87,7 +87,7 @@ def test_an_attribute_satisfies_a_predicate_iff_its_classes_are_an_alternative(c
     sealed = every.seal(note(x=1), {"x": Annotation.parse(case["sealed"])})
     alternatives = Annotation.parse(case["predicate"]).alternatives
     for value, outcome in ((1, case["right"]), (2, case["wrong"])):
-        predicate = seal_predicate("x", parse(f"x = {value}"), alternatives, every.keyring)
+        predicate = seal_predicate("x", parse(f"x = {value}"), alternatives, every.keyring, every.annotations)
         assert predicate.matches(sealed) is case["keyless"]
         assert every.bind(predicate).matches(sealed) is outcome
 
@@ -97,7 +97,7 @@ def test_covering_is_that_of_the_predicates_and_of_the_alternatives(case: dict[s
     keyring = ring(*CLASSES)
     opener = Sealer(Annotations(), keyring).opener
     one, other = (
-        seal_predicate("x", parse(text), Annotation.parse(classes).alternatives, keyring)
+        seal_predicate("x", parse(text), Annotation.parse(classes).alternatives, keyring, Annotations())
         for text, classes in (case["one"], case["other"])
     )
     assert covers(one, other) is case["keyless"]
@@ -239,7 +239,7 @@ def test_a_sealed_filter_matches_whatever_the_filter_matches_and_with_the_keys_n
 def test_covering_by_token_or_by_key_is_sound(texts: list[str], classes: list[str], keyed: bool) -> None:
     keyring = ring(*CLASSES)
     one, other = (
-        seal_predicate("price", parse(text), Annotation.parse(each).alternatives, keyring)
+        seal_predicate("price", parse(text), Annotation.parse(each).alternatives, keyring, Annotations())
         for text, each in zip(texts, classes, strict=True)
     )
     every = Sealer(annotated("plain | police | fire | police & fire", "price"), keyring)
