@@ -533,7 +533,7 @@ def test_what_a_subscriber_does_not_read_is_sealed_before_anything_is_written(
     assert not any("note" in each for each in of_ada.values())
     assert all(PLANTED in text for (who, _), text in runs[0].items() if who == "bob")
     known = {id: notification_of(each) for id, each in of_ada.items() if id in "0123457"}
-    opened = {id: sealer.view(each).get("patient") for id, each in known.items()}
+    opened = {id: sealer.view(each).content["patient"] for id, each in known.items()}
     assert opened == {**dict.fromkeys("012345", PLANTED), "7": {"name": PLANTED}}
     values = [json.dumps(of_ada[id]["patient"]) for id in "012345"]
     assert len(set(values)) == 6  # equal values of different notifications look different
