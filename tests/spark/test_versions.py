@@ -32,7 +32,7 @@ from fairlead.spark import scoping
 from fairlead.spark.config import Config
 from fairlead.spark.frames import encode
 from fairlead.spark.matcher import subscribers_of
-from fairlead.spark.scoping import Components, ScopeText, made_in
+from fairlead.spark.scoping import Components, OpenedScopes, ScopeText, made_in
 from fairlead.spark.subscriptions import Subscriptions
 from fairlead.spark.versions import DECIDED, LATER, Deciding, Due
 from fairlead_lab.testing.scopes import graphs, publications, subscriptions
@@ -490,6 +490,72 @@ def test_a_mutant_delivers_something_else(
     scopes, asked, events, wanted = fixed()
     mutant(monkeypatch)
     assert in_batches(scopes, Subscriptions.read(asked, str(tmp_path)), events, CUTS) != wanted
+
+
+# -- rules ---------------------------------------------------------------------------------------------------
+
+RULED = """
+DEFINE SCOPE Market AS ALL FROM Desk, Floor, watcher
+DEFINE SCOPE Desk AS ALL FROM ada, bob INTERFACES INPUT(1), OUTPUT(x > 1)
+  UPDATE ON pub(n : x = 5) DO JOIN zoe TO Desk
+  UPDATE ON con(n : x = 6) DO LEAVE COMPONENT FROM Desk
+DEFINE SCOPE Floor AS ALL FROM eve, fay INTERFACES INPUT(1), OUTPUT(1)
+  UPDATE ON pub(n : x = 4) DO LEAVE zoe FROM Desk, JOIN bob TO Desk, JOIN ada TO Desk
+"""
+
+
+def ruled() -> tuple[ScopeText, list[dict[str, Any]], list[Notification], list[Row]]:
+    """A graph with rules, its events, two at an instant, and what an ordered bus delivers of them."""
+    asked = [{"id": f"s-{name}", "subscriber": name, "filter": "exists x"} for name in NAMES]
+    events = [Notification.of({**each, "time": int(each["id"]) // 2 * 10}) for each in drawn_events()]
+    wanted = on_a_bus(RULED, [], asked, events)
+    return ScopeText.of(Scopes.parse(RULED)), asked, events, wanted
+
+
+def changes_of_rules_are_not_committed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("fairlead.spark.versions.with_made", lambda states, made: states)
+
+
+def deliveries_trigger_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Deciding, "_consumed", lambda *_: None)
+
+
+def a_change_holds_for_its_trigger(patch: pytest.MonkeyPatch) -> None:
+    right = Timeline.changed
+    patch.setattr(
+        Timeline, "changed", lambda self, statement, key=None, **_: right(self, statement, key, behind=False)
+    )
+
+
+def an_instant_has_one_graph(patch: pytest.MonkeyPatch) -> None:
+    right = OpenedScopes.__init__
+
+    def open_scopes(self: OpenedScopes, *given: Any) -> None:
+        right(self, *given)
+        self._behind = frozenset()
+
+    patch.setattr(OpenedScopes, "__init__", open_scopes)
+
+
+RULED_MUTANTS = (
+    changes_of_rules_are_not_committed,
+    deliveries_trigger_nothing,
+    a_change_holds_for_its_trigger,
+    an_instant_has_one_graph,
+)
+
+
+@pytest.mark.parametrize("mutant", [None, *RULED_MUTANTS])
+def test_rules_in_batches_deliver_as_on_the_bus_and_their_mutants_do_not(
+    mutant: Callable[[pytest.MonkeyPatch], None] | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scopes, asked, events, wanted = ruled()
+    scoping._OPENED.clear()
+    if mutant is not None:
+        mutant(monkeypatch)
+    found = in_batches(scopes, Subscriptions.read(asked, str(tmp_path)), events, CUTS[:5])
+    scoping._OPENED.clear()
+    assert (found == wanted) is (mutant is None)
 
 
 # -- mappings as columns -------------------------------------------------------------------------------------
