@@ -40,6 +40,7 @@
     ├── SubscriptionRefused (ValueError) a subscription that contradicts another one
     ├── TopologyRefused (ValueError)     an overlay of brokers that cannot be: in pieces, an unknown name
     ├── TraceRefused (ValueError)        a trace that no run can have
+    ├── TransactionRefused (RuntimeError) a transaction with a member that is refused: none is published
     ├── ScenarioError (ValueError)       a scenario that cannot be simulated as its file says
     ├── SimulationFailed (RuntimeError)  a simulated run violated an invariant or delivered wrongly
     ├── PipelineError (ValueError)       a pipeline that cannot be run as it is configured, or on that output
@@ -100,6 +101,7 @@ __all__ = [
     "SubscriptionRefused",
     "TopologyRefused",
     "TraceRefused",
+    "TransactionRefused",
     "TranslationRefused",
     "Undecided",
     "ValueRefused",
@@ -310,6 +312,10 @@ class NoReply(FairleadError, TimeoutError):
 
 class SubscriptionEnded(FairleadError, RuntimeError):
     """A subscription is closed, and all that was delivered to it has been read."""
+
+
+class TransactionRefused(FairleadError, RuntimeError):
+    """A transaction that is over, or one of whose notifications is refused: none of them is published."""
 
 
 class SubscriptionRefused(FairleadError, ValueError):

@@ -11,6 +11,7 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
     handing_over  that they get there, in order, by one thread at a time
     advertising   who may publish what
     arriving      the identities of an ordered bus
+    transacting   several publications that take place together, or not at all
     scoping       who may see what, where the bus has scopes
     handles       what users hold: subscriptions, detections, advertisements
 """
@@ -30,12 +31,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from fairlead.bus.accepting import Accepting
 from fairlead.bus.advertising import Advertised
 from fairlead.bus.arriving import Arriving
-from fairlead.bus.handing_over import ErrorHook, HandingOver
+from fairlead.bus.handing_over import ErrorHook, HandingOver, Handover
 from fairlead.bus.handles import Advertisement, Detection, Subscription
 from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
 from fairlead.bus.requesting import Answer, Replies, Requester, Timeout, responding
 from fairlead.bus.statistics import COUNTED, BusStatistics
+from fairlead.bus.transacting import Transaction, grouped
 from fairlead.conditions import Condition, condition_of
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.delivery.assigning import Terms
@@ -49,6 +51,7 @@ from fairlead.errors import (
     RequestRefused,
     ScopeError,
     SubscriptionRefused,
+    TransactionRefused,
     ValueRefused,
 )
 from fairlead.filters.filter import NOTHING, Filter
@@ -140,6 +143,7 @@ class Bus:
         self._advertised = Advertised()
         self._identities = LatestIdentities(remembered)
         self._contents = LatestContents()
+        self._groups = LatestIdentities(remembered)
         self._is_ordered = _is_ordered(order)
         self._lateness_us = lateness_us
         self._remember_us, self._remembered = remember_us, remembered
@@ -233,6 +237,72 @@ class Bus:
         if self._seam.objection(copy.producer, copy, self._now()) is None:
             return self._queue.take(copy)[0]
         return self._queue.compare(copy)
+
+    def transaction(self, *, id: str | None = None, producer: str = "") -> Transaction:
+        """A transaction: what is published with it takes place when its block ends without an error, or never.
+
+        Its notifications are adjacent in the order of the bus; nobody is notified of one before. One that is
+        refused refuses all. A transaction of the same producer and id is committed once. `producer` is that of
+        its notifications that have none.
+        """
+        if self._is_ordered:
+            raise TransactionRefused(
+                "on an ordered bus the time of each notification is its place",
+                hint='begin a transaction on a bus with order="live"',
+            )
+        return Transaction(self, id, producer)
+
+    def _publish_group(self, id: str, producer: str, given: list[Notification]) -> bool:
+        """Publish all, or none; False where a group of this producer and id was published before."""
+        members = [
+            self._stamped(each if self._schema is None else self._schema.admit(each)) for each in given
+        ]
+        if self._trace is not None:
+            for each in members:
+                self._trace.check(each)
+        with self._lock:
+            self._check_open()
+            if (producer, id) in self._groups:
+                return False
+            taken = self._take_group(members)
+            try:
+                matched = [self._matching(each) for each in taken]
+            except BaseException:
+                self._forget_group(taken)
+                raise
+            self._groups.take_identity((producer, id))
+            self._counts["published"] += len(taken)
+            pending, failures = self._handing_over.pending, list[Failed]()
+            before = len(pending)
+            for each, found in zip(taken, matched, strict=True):
+                self._contents.remember(each)
+                failures += self._enter(each, found)
+            added = [pending.pop() for _ in range(len(pending) - before)][::-1]
+            handovers = [each for each in added if isinstance(each, Handover)]
+            pending.extend(grouped(id, handovers) if len(handovers) == len(added) else added)
+            held = [self._hold(each) for each in taken]
+            if any(held):
+                failures += self._release()
+            late = self._queue.take_late()
+        self._conclude(failures, late)
+        return True
+
+    def _take_group(self, members: list[Notification]) -> list[Notification]:
+        """The members of a transaction as they are admitted; TransactionRefused: none of them is."""
+        taken: list[Notification] = []
+        for index, each in enumerate(members):
+            identified = self._seam.take(each.producer, each, self._identities, self._now())
+            if identified is None or isinstance(identified, Refusal):
+                self._forget_group(taken)
+                if identified is None:
+                    raise _refused_member(index, f"the id {each.id!r} was published before")
+                raise _refused_member(index, str(self._refused(identified)))
+            taken.append(identified)
+        return taken
+
+    def _forget_group(self, taken: list[Notification]) -> None:
+        for each in taken:
+            self._identities.forget(identity_of(each))
 
     def request(
         self, event: Published, *, timeout: Timeout = 5.0, producer: str = "", subscriber: str | None = None
@@ -924,6 +994,12 @@ class Bus:
             ([(self._registry.by_id[id], each.error) for id in each.ids], each.notification)
             for each in standing.take_failures()
         ]
+
+
+def _refused_member(index: int, reason: str) -> TransactionRefused:
+    return TransactionRefused(
+        f"the notification {index} of the transaction is refused: {reason}", hint="nothing was published"
+    )
 
 
 def _nobody() -> NobodyListens:

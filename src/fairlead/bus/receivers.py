@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from fairlead.delivery.assigning import Terms
 from fairlead.errors import SubscriptionEnded, SubscriptionRefused
@@ -30,6 +30,16 @@ ERRORS_MAX: Final = 100
 """How many of its latest errors a subscriber keeps; all are counted."""
 
 
+class Group(NamedTuple):
+    """The transaction that a delivery belongs to."""
+
+    id: str
+    index: int
+    """Its number among those that the subscriber gets of it, from 0."""
+    of: int
+    """How many the subscriber gets of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One notification of a subscriber, with the sorted ids of its subscriptions that match."""
@@ -43,6 +53,8 @@ class Delivery:
     """The tag of a version that mappings of scopes have made; empty for what was published."""
     moved_to: int | None = None
     """The order time of the delivery, where a policy of scopes has moved it."""
+    group: Group | None = None
+    """The transaction that it belongs to, if any."""
     attempt: int = 1
     """For the how-manieth time it is handed out, where deliveries are accepted."""
     _settling: Settling | None = field(default=None, repr=False, compare=False)

@@ -1,0 +1,101 @@
+"""Transactions of a bus: several publications that take place together, or not at all.
+
+    Laws
+    All members of a transaction are published, or none is.
+    They take adjacent places in the order of the bus, in the order in which they were given.
+    Nobody is notified of one before the transaction is committed.
+
+Refusing one refuses all; the error names its index. A transaction with an id that was committed before has no
+effect.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from fairlead.bus.handing_over import Handover
+from fairlead.bus.receivers import Group, Receiver
+from fairlead.errors import TransactionRefused
+from fairlead.model import Notification
+
+if TYPE_CHECKING:
+    from fairlead.bus.bus import Bus
+
+__all__ = ["Transaction", "grouped"]
+
+
+class Transaction:
+    """Publications that are held until the transaction is committed: when its block ends without an error."""
+
+    __slots__ = ("_bus", "_members", "id", "producer", "state")
+
+    def __init__(self, bus: Bus, id: str | None, producer: str) -> None:
+        self._bus = bus
+        self.id = secrets.token_hex(16) if id is None else id
+        self.producer = producer
+        self.state = "open"
+        """open, committed or aborted."""
+        self._members: list[Notification] = []
+
+    def publish(self, event: Mapping[str, Any] | tuple[Any, ...] | Notification) -> Notification:
+        """Publish with the others, when the transaction is committed; the notification with its identity."""
+        self._check_open()
+        notification = Notification.of(event)
+        if self.producer and not notification.producer:
+            notification = replace(notification, producer=self.producer)
+        if notification.id is None:
+            notification = replace(notification, id=f"{self.id}-{len(self._members)}")
+        self._members.append(notification)
+        return notification
+
+    def commit(self) -> bool:
+        """Publish all; False where a transaction with this id was committed before, and nothing has happened.
+
+        TransactionRefused where one of them is refused: then none is published.
+        """
+        self._check_open()
+        self.state = "aborted"
+        is_new = self._bus._publish_group(self.id, self.producer, self._members)
+        self.state = "committed"
+        return is_new
+
+    def abort(self) -> None:
+        """Publish nothing."""
+        self._check_open()
+        self.state = "aborted"
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.state == "open":
+            if kind is None:
+                self.commit()
+            else:
+                self.abort()
+
+    def _check_open(self) -> None:
+        if self.state != "open":
+            raise TransactionRefused(f"the transaction is {self.state}", hint="begin another one")
+
+
+def grouped(id: str, handovers: list[Handover]) -> list[Handover]:
+    """The deliveries of a group, each with its number among those that its subscriber gets."""
+    all_of = Counter(each.receiver for each in handovers)
+    so_far: Counter[Receiver] = Counter()
+    numbered = []
+    for each in handovers:
+        group = Group(id, so_far[each.receiver], all_of[each.receiver])
+        so_far[each.receiver] += 1
+        numbered.append(replace(each, delivery=replace(each.delivery, group=group)))
+    return numbered
