@@ -64,7 +64,7 @@ def run(steps: list[tuple[str, Any]], make: type[Bus] = Bus) -> list[str]:
     if [x for x, _ in seen] != [x for x in groups if x > 4]:
         wrong.append("a subset is wrong")
     for each in deliveries:
-        if each.group is not None and not 0 <= each.group.index < each.group.of:
+        if each.group is not None and not 0 <= each.group.number < each.group.of:
             wrong.append(f"a number that cannot be: {each.group}")
     return wrong
 

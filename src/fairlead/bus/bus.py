@@ -64,6 +64,7 @@ from fairlead.model.order import (
     BEGINNING,
     END,
     REMEMBERED,
+    Identity,
     LatestContents,
     LatestIdentities,
     OrderKey,
@@ -262,7 +263,7 @@ class Bus:
                 self._trace.check(each)
         with self._lock:
             self._check_open()
-            if (producer, id) in self._groups:
+            if Identity(producer, id) in self._groups:
                 return False
             taken = self._take_group(members)
             try:

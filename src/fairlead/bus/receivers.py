@@ -34,7 +34,7 @@ class Group(NamedTuple):
     """The transaction that a delivery belongs to."""
 
     id: str
-    index: int
+    number: int
     """Its number among those that the subscriber gets of it, from 0."""
     of: int
     """How many the subscriber gets of it."""

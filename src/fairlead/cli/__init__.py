@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "network": "run a whole network of brokers on one machine",
     "pub": "publish events to a broker",
     "sub": "subscribe at a broker, and print deliveries",
+    "request": "publish a request, and print the replies",
     "redrive": "hand out the dead deliveries of a durable subscriber again",
     "top": "watch what brokers are doing, live",
     "topology": "draw the network of brokers, with its routing tables",

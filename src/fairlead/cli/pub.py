@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairlead.model import Notification
     from fairlead.network.sync import Client
 
-__all__ = ["configure"]
+__all__ = ["configure", "event_of"]
 
 IN_FLIGHT_MAX: Final = 2_000
 """How many events may wait for their acknowledgement."""
@@ -178,6 +178,18 @@ def _given(arguments: argparse.Namespace) -> list[tuple[str, Notification | Reje
         (f"event {number}", read(text, source="the command line", lift=arguments.lift))
         for number, text in enumerate(texts, start=1)
     ]
+
+
+def event_of(arguments: argparse.Namespace) -> Notification:
+    """The one event of the command line; BadInput for none, or several."""
+    from fairlead.ingest import Rejection
+
+    (_, event), *others = _given(arguments)
+    if isinstance(event, Rejection):
+        raise BadInput(event.reason)
+    if others:
+        raise BadInput("several events", hint="one JSON object, or name=value …")
+    return event
 
 
 def _named(text: str) -> tuple[str, Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairlead.model import Notification
     from fairlead.network.sync import Client, Detection, Subscription
 
-__all__ = ["configure"]
+__all__ = ["configure", "line_of", "record_of"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -254,14 +254,14 @@ def _show(query: Subscription | Detection, arguments: argparse.Namespace) -> int
             complain(f"{query.dropped - dropped:,} left out: this was too slow")
             dropped = query.dropped
         if arguments.json:
-            emit_json(_record(notification))
+            emit_json(record_of(notification))
         else:
-            say(_line(notification))
+            say(line_of(notification))
         sys.stdout.flush()
     return 0
 
 
-def _record(notification: Notification) -> dict[str, Any]:
+def record_of(notification: Notification) -> dict[str, Any]:
     """The content as it was published; identity behind it, where it does not have one. A CloudEvent has."""
     record = notification.content
     if record.get("specversion") == "1.0" and record.get("source") == notification.producer:
@@ -271,10 +271,11 @@ def _record(notification: Notification) -> dict[str, Any]:
     return record
 
 
-def _line(notification: Notification) -> str:
+def line_of(notification: Notification) -> str:
+    """A notification as a line for people."""
     from fairlead.network.diagnostics import printable
 
-    fields = " ".join(_fields(_record(notification)))
+    fields = " ".join(_fields(record_of(notification)))
     identity = printable(f"{notification.producer}/{notification.id}")
     return f"{paint(identity, 'dim')}  {fields}"
 

@@ -80,6 +80,19 @@ class Admission:
         if not is_whole:
             raise ProtocolError("a publication that ends before its number does")
 
+    def request(self, session: ClientSession, packed: bytes, now: int) -> bool:
+        """Send a request on, best effort; False: nobody is on its route, and it has not been published."""
+        fanout, content = self._admitted(session, packed, 0, now)
+        if isinstance(fanout, Refusal):
+            raise fanout.exception()
+        if fanout is None:
+            raise ValueRefused("a request with this id was published before", hint="leave the id out")
+        if not (fanout.links or fanout.recipients):
+            self._identities.sent.forget(identity_of(unpack(packed)))
+            return False
+        self._dispatch.commit(session, [(fanout, content, 0)], now)
+        return True
+
     def _take_lone(self, session: ClientSession, payload: bytes, now: int) -> bool:
         """Take a plain publication that comes alone and goes on at once, without lists of one. False, and nothing
         is done: it is not plain, has a number, is refused, or waits for the log."""

@@ -19,6 +19,7 @@ want any longer, it takes back with `forget(name, filter)`.
     subscriptions  what users hold
     intake         what is delivered: each once
     publications   what is published, until it is safe
+    requesting     requests and their replies
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import contextlib
 import logging
 import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -64,6 +65,7 @@ from fairlead.network.contexts import client_context
 from fairlead.network.incarnations import lineage_of, valid_end
 from fairlead.network.intake import Intake
 from fairlead.network.publications import Publications, fail
+from fairlead.network.requesting import Answer, Requester, Responding
 from fairlead.network.subscriptions import Closed, Delivery, Subscription
 from fairlead.network.uplink import Handlers, Uplink
 from fairlead.security.principals import SEPARATOR
@@ -200,6 +202,7 @@ class Client:
         self._listens: dict[str, tuple[str, Callable[[bool], object]]] = {}
         self._paused = False
         self._closing = False
+        self._requester = Requester(self)
 
     def _hello(self) -> wire.Hello:
         given = self._credentials
@@ -406,6 +409,25 @@ class Client:
         if not self._intake.of(durable):
             self._intake.forget(durable)
         await self._request_end(lambda number: wire.Unsubscribe(number, id, durable))
+
+    async def request(self, event: Publishable, *, timeout: Patience = 5.0) -> Notification:
+        """Send a request, and return the first reply. Requester and responders do not name each other.
+
+        NobodyListens, at once, where nobody is on its way: it is then not published. NoReply where none comes in
+        time. Requests and replies are best effort.
+        """
+        return await self._requester.request(event, timeout)
+
+    def requests(
+        self, event: Publishable, *, timeout: Patience = 5.0, enough: int | None = None
+    ) -> AsyncIterator[Notification]:
+        """Send a request, and iterate over the replies that come within `timeout`, at most `enough` of them."""
+        return self._requester.requests(event, timeout, enough)
+
+    def responding(self, filter: str | Filter, answer: Answer) -> Responding:
+        """Reply to the requests that match a filter, while the context is entered, with what `answer(request)`
+        returns, or what comes of awaiting that; None is no reply."""
+        return Responding(self, filter, answer)
 
     async def redrive(self, durable: str) -> dict[str, int]:
         """Have the dead deliveries of a durable subscriber handed out again: how many are `redriven`, and how many

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
-from fairlead.errors import FairleadError, Forbidden, ProtocolError, ValueRefused
+from fairlead.errors import FairleadError, Forbidden, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
@@ -72,6 +72,8 @@ class Clientele:
         self._leaving, self._operations, self._guard = leaving, operations, guard
         self.principal_of: Callable[[str, int], Principal] = lambda authorization, now: NOBODY
         """The principal of credentials that a client shows later; NotAuthenticated. The driver's to say."""
+        self.send_request: Callable[[ClientSession, bytes, int], bool] = lambda session, packed, now: False
+        """Send a request on; False: nobody listens. Admission's to do."""
         self._named = 0
         self._version = 0
         self._unsure: dict[tuple[ClientSession, str], None] = {}
@@ -236,6 +238,11 @@ class Clientele:
     def _renew(self, session: ClientSession, message: wire.Renew, now: int) -> None:
         self._durability.renew(session, message, now)
 
+    def _request(self, session: ClientSession, message: wire.Request, now: int) -> None:
+        if not self.send_request(session, message.packed, now):
+            raise NotThere("nobody listens")
+        session.tell(wire.Done(message.number))
+
     def _redrive(self, session: ClientSession, message: wire.Redrive, now: int) -> None:
         answer = self._durability.redrive(session, message.durable, now)
         self._dispatch.after_sync(lambda: session.tell(wire.Response(message.number, answer)))
@@ -351,6 +358,7 @@ class Clientele:
         wire.Reject: _reject,
         wire.Renew: _renew,
         wire.Redrive: _redrive,
+        wire.Request: _request,
         wire.Listen: _listen,
         wire.ReportRequest: _ask,
         wire.Authenticate: _authenticate,

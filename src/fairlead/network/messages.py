@@ -42,6 +42,7 @@ __all__ = [
     "Renew",
     "Repeated",
     "ReportRequest",
+    "Request",
     "Response",
     "Subscribe",
     "Table",
@@ -235,6 +236,14 @@ class Redrive(_Message, frozen=True):
 
     number: int
     durable: str
+
+
+class Request(_Message, frozen=True):
+    """A publication, best effort, that asks for replies. The answer says that it is on its way; `Refused` with
+    `is_missing`: nobody listens, and it has not been published."""
+
+    number: int
+    packed: bytes
 
 
 class Listen(_Message, frozen=True):
@@ -444,6 +453,7 @@ Control: TypeAlias = (
     | Reject
     | Renew
     | Redrive
+    | Request
     | Listen
     | ReportRequest
     | Authenticate

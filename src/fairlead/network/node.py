@@ -235,6 +235,7 @@ class Node:
             guard=self.guard,
             interests=self.interests,
         )
+        self.clientele.send_request = self.admission.request
         self.interests.end = lambda: self.dispatch.end
         self._handlers: dict[type[Session], Callable[..., None]] = {
             ClientSession: self._from_client,

@@ -240,6 +240,20 @@ class Client:
         """End a durable subscriber, or one of its subscriptions: the broker retains nothing more for it."""
         self._wait(self._client.forget(durable, filter))
 
+    def request(self, event: Publishable, *, timeout: Patience = 5.0) -> Notification:
+        """Send a request, and return the first reply; NobodyListens at once, NoReply where none comes in time."""
+        return self._wait(self._client.request(event, timeout=timeout))
+
+    def requests(
+        self, event: Publishable, *, timeout: Patience = 5.0, enough: int | None = None
+    ) -> list[Notification]:
+        """Send a request, and return the replies that came within `timeout`, at most `enough` of them."""
+
+        async def replies() -> list[Notification]:
+            return [each async for each in self._client.requests(event, timeout=timeout, enough=enough)]
+
+        return self._wait(replies())
+
     def redrive(self, durable: str) -> dict[str, int]:
         """Have the dead deliveries of a durable subscriber handed out again: how many, and how many are gone."""
         return self._wait(self._client.redrive(durable))
