@@ -85,7 +85,7 @@ def test_what_was_rejected_comes_again_or_is_done_with(broker: Any) -> None:
         publish(broker, "reject", 1, 2)
         first, second = socket.hear(), socket.hear()
         socket.say({"reject": first["id"], "again": True})
-        assert socket.hear() == first
+        assert socket.hear() == {**first, "attempt": 2}
         socket.say({"reject": second["id"]})
         socket.say({"accept": first["id"]})
         broker.until(lambda: not broker.server.node.durables["ws-reject"].unconfirmed)

@@ -288,6 +288,22 @@ def test_a_subscriber_without_terms_takes_the_way_that_it_always_took() -> None:
     assert durable.assignments is None, "it is neutral again, and costs nothing"
 
 
+def test_a_client_that_says_what_it_has_seen_gets_the_rest_and_the_attempts_still_count() -> None:
+    host = Host()
+    worker = host.worker("w")
+    host.publish(1, 2, 3)
+    second = worker.got()[1].ordinal
+    host.lose(worker)
+    back = host.client("w2")
+    subscribe = wire.control(wire.Subscribe(1, "work:exists x", "exists x", "work"))
+    host.node.receive(back.session, wire.Frames().feed(subscribe), host.now)
+    host.node.durables["work"].seek(second)  # as a stream over HTTP does: it has seen two of them
+    host.settle()
+    assert [each[:2] for each in back.got()] == [(3, 2)]
+    host.accept(back, *back.got())
+    assert not host.node.durables["work"].unconfirmed
+
+
 def test_a_client_of_the_version_before_is_told_of_no_attempts() -> None:
     host = Host()
     end = Worker(host.node)

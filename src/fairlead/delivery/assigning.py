@@ -290,6 +290,15 @@ class Assignments(Generic[Member]):
             if not self._of_key[key]:
                 del self._of_key[key]
 
+    def withdraw(self, ordinal: int) -> None:
+        """Take an ordinal back from whoever holds it: it is offered again, and its attempts still count."""
+        if ordinal in self._held:
+            self._take_back(ordinal, has_failed=False)
+        count = self.counts.get(ordinal)
+        self.settle(ordinal)
+        if count is not None:
+            self.counts[ordinal] = count
+
     def wait(self, ordinal: int, until: int, key: Hashable = None) -> None:
         """Have an ordinal wait until a time: one that is dead has no letter yet, or comes back from the dead."""
         if self.terms.per and ordinal not in self._keys:

@@ -198,6 +198,23 @@ class Durable(Outbox):
             self.done.add(offset)
         self._changed = True
 
+    def seek(self, offset: int) -> None:
+        """Read on from another offset: its client has seen what is before it, and gets what is behind it.
+
+        One member of several does not speak for the others: then nothing happens.
+        """
+        if self.terms.is_shared:
+            return
+        if self.assignments is not None:
+            for each in [*self.unconfirmed]:
+                if each < offset:
+                    self.settled(each)
+                else:
+                    self.assignments.withdraw(each)
+                    del self.unconfirmed[each]
+            self.done = {each for each in self.done if each < offset}
+        super().seek(offset)
+
     def redrive(self, offset: int) -> None:
         """Hand a dead record out again, as if it had never been."""
         record = self._record_at(offset)
