@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import find, given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from fairlead.broker import Broker, Settings
@@ -171,4 +171,4 @@ def hides_nothing(self: Access, who: str) -> frozenset[str]:
 )
 def test_a_mutant_is_caught(owner: type, name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, mutant)
-    assert find(twins(), differs)
+    assert find(twins(), differs, settings=settings(phases=[Phase.generate], max_examples=500))

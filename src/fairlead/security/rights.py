@@ -154,19 +154,19 @@ class Rights:
 
     def may_publish(self, notification: Notification, now: int = 0) -> bool:
         """Whether a notification lies within the limit of publications."""
-        request = Request(self.principal, "publish", now, notification)
-        return self._is_granted("publish", request, notification)
+        return self._is_granted("publish", "publish", notification, now)
 
     def may_get(self, notification: Notification, now: int = 0) -> bool:
         """Whether a notification that a granted subscription matches is delivered, by the predicates of roles."""
-        request = Request(self.principal, "deliver", now, notification)
-        return self._is_granted("subscribe", request, notification)
+        return self._is_granted("subscribe", "deliver", notification, now)
 
-    def _is_granted(self, action: str, request: Request, notification: Notification) -> bool:
-        return any(
-            each.filter.matches(notification) and (not each.predicates or each.concerns(request))
-            for each in self.grants.get(action, ())
-        )
+    def _is_granted(self, granted: str, action: str, notification: Notification, now: int) -> bool:
+        for each in self.grants.get(granted, ()):
+            if each.filter.matches(notification) and (
+                not each.predicates or each.concerns(Request(self.principal, action, now, notification))
+            ):
+                return True
+        return False
 
     def is_same_as(self, other: Rights) -> bool:
         """Whether the other rights allow the same, whoever has them, and however long either of them holds."""
