@@ -204,3 +204,49 @@ def test_the_examples_run(capsys: pytest.CaptureFixture[str], name: str) -> None
     scenario = root / "examples" / "simulation" / f"{name}.toml"
     assert main(["simulate", str(scenario), "--subscriptions", "10", "40"]) == 0
     assert "deliveries" in capsys.readouterr().out
+
+
+LEASED = """
+[topology]
+shape = "line"
+brokers = 3
+[routing]
+algorithm = ["simple", "covering"]
+[delay]
+least_ms = 2
+spread_ms = 4
+[workload]
+subscriptions = 3
+publications = 8
+values = 8
+[leases]
+refresh_ms = 100
+"""
+
+
+def test_recoveries_are_shown_with_their_bounds_and_traced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leased, trace = tmp_path / "leased.toml", tmp_path / "trace.jsonl"
+    leased.write_text(LEASED, encoding="utf-8")
+    assert main(["simulate", str(leased), "--stabilise", "--json", "--seeds", "2"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["algorithm"], row["seed"]) for row in rows] == [
+        *(("simple", 0), ("covering", 0), ("simple", 1), ("covering", 1)),
+    ]
+    assert all(row["took"] <= row["bound"] for row in rows)
+    one = ["simulate", str(leased), "--stabilise", "--algorithm", "simple", "--trace", str(trace)]
+    assert main(one) == 0
+    assert "above bound" in capsys.readouterr().out
+    assert main(["audit", str(trace), "--spec", "stabilising"]) == 0
+
+
+def test_leases_and_stabilise_go_together(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leased = tmp_path / "leased.toml"
+    leased.write_text(LEASED, encoding="utf-8")
+    assert main(["simulate", str(file), "--stabilise"]) == 2
+    assert "[leases]" in capsys.readouterr().err
+    assert main(["simulate", str(leased)]) == 2
+    assert "--stabilise" in capsys.readouterr().err

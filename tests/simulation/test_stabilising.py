@@ -237,6 +237,17 @@ def test_from_any_state_brokers_recover_within_the_bound(algorithm: str) -> None
         assert not recovery.wrong_before
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("rebuild", [False, True], ids=["leased", "rebuilt"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_from_any_state_brokers_recover_within_the_bound_for_ten_thousand_seeds(
+    algorithm: str, rebuild: bool
+) -> None:
+    how = scenario(topology={"shape": "random"}, leases={"refresh_ms": 200, "rebuild": rebuild})
+    late = [seed for seed in range(10_000) if not stabilise(how, algorithm, seed).is_within_bound]
+    assert not late
+
+
 @pytest.mark.parametrize("rebuild", [False, True], ids=["leased", "rebuilt"])
 def test_and_with_advertisements(rebuild: bool) -> None:
     how = scenario(routing={"advertisements": "covering"}, leases={"refresh_ms": 200, "rebuild": rebuild})
