@@ -133,6 +133,8 @@ class Assignments(Generic[Member]):
     @property
     def room(self) -> int:
         """The number of ordinals more that the members may hold, beside those that wait."""
+        if self._due and not self.terms.is_shared:
+            return 0  # what waits comes first: one member gets everything in its order
         held = sum(map(len, self.members.values()))
         return len(self.members) * self.window - held - self.waiting
 

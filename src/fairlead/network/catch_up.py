@@ -31,7 +31,10 @@ class CatchUp:
     def read_on(self, outbox: Durable | Link) -> None:
         """Let an outbox that is behind read on when it is its turn; one with nothing left to read is live."""
         session = outbox.session
-        if session is None or outbox.live or not outbox.ready:
+        if session is None or not outbox.ready:
+            return
+        outbox.hand_out()
+        if outbox.live:
             return
         if self._ledger is None or outbox.looked >= self._dispatch.reached:
             outbox.catch_up()

@@ -50,6 +50,9 @@ class Outbox:
             return next(iter(self.unconfirmed))
         return dispatched if self.live else self.looked
 
+    def hand_out(self) -> None:
+        """Send what waits beside the log, before more is read; most destinations have nothing there."""
+
     def catch_up(self) -> None:
         """Nothing is left to be read: it is handed what is dispatched from now on."""
         self.outflow.on(Step.CATCH_UP)

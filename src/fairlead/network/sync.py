@@ -14,6 +14,7 @@ accepted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ from fairlead.network import client as asynchronous
 from fairlead.network.addresses import Address, Tls
 from fairlead.network.arguments import Patience, Since
 from fairlead.network.client import Clock, Linking, Publishable
+from fairlead.network.requesting import Answer, Responding
 from fairlead.network.subscriptions import Closed
 from fairlead.network.survey import surveyed
 
@@ -253,6 +255,20 @@ class Client:
             return [each async for each in self._client.requests(event, timeout=timeout, enough=enough)]
 
         return self._wait(replies())
+
+    @contextlib.contextmanager
+    def responding(self, filter: str | Filter, answer: Answer) -> Iterator[None]:
+        """Reply to the requests that match a filter, while the context is entered, with what `answer(request)`
+        returns; None is no reply. The client's own thread calls it."""
+
+        async def begin() -> Responding:
+            return await self._client.responding(filter, answer).__aenter__()
+
+        made = self._wait(begin())
+        try:
+            yield
+        finally:
+            self._wait(made.__aexit__(None, None, None))
 
     def redrive(self, durable: str) -> dict[str, int]:
         """Have the dead deliveries of a durable subscriber handed out again: how many, and how many are gone."""
