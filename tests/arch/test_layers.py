@@ -87,7 +87,8 @@ HOMES: dict[str, frozenset[str]] = {
     "jwt": frozenset({"security", "testing"}),
     "cryptography": frozenset({"security"}),
     "rich": frozenset({"cli"}),
-    **dict.fromkeys(("confluent_kafka", "fastavro"), frozenset({"kafka"})),
+    "psycopg": frozenset({"spark"}),
+    **dict.fromkeys(("confluent_kafka", "fastavro"), frozenset({"kafka", "testing"})),
 }
 
 

@@ -21,6 +21,7 @@ LIBRARIES = {
         "jwt",
         "numba",
         "numpy",
+        "psycopg",
         "pyarrow",
         "pyspark",
         "rich",

@@ -13,12 +13,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from fairlead.cli import main
 from fairlead.cli import run as command
 from fairlead.errors import PipelineError
+from fairlead.network.addresses import free_ports
 from fairlead.spark.config import Config
 from fairlead.spark.summary import Batch, Summary, Totals
 
@@ -129,6 +131,28 @@ def test_a_run_ends_with_a_summary(path: str, using: Using, capsys: Captured) ->
         "alerts: 200 rows in 1 batch, 12.5 s, 16 rows/s; 15.0 s in all\n"
         "  deliveries  1,512 for 20 subscriptions\n"
         "  output      /base/out\n"
+    )
+
+
+def test_while_it_runs_figures_are_served_and_batches_are_lines_of_json(
+    path: str, using: Using, capsys: Captured
+) -> None:
+    [port] = free_ports(["127.0.0.1"])
+    answers: list[str] = []
+
+    def ask(_: FakePipeline) -> None:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            answers.append(answer.read().decode())
+
+    using(FakePipeline(during=ask))
+    assert main(["run", path, "--metrics", f"127.0.0.1:{port}", "--log", "json"]) == 0
+    assert 'fairlead_pipeline_deliveries_total{pipeline="alerts"} 1512\n' in answers[0]
+    told = json.loads(capsys.readouterr().err)
+    assert (told["event"], told["pipeline"], told["deliveries"], told["seconds"]) == (
+        "batch",
+        "alerts",
+        1512,
+        2.0,
     )
 
 

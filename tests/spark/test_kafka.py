@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.request import Request, urlopen
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException
 
 from fairlead.errors import KafkaFailed, PipelineError
 from fairlead.kafka.writing import Sent, Writer, check_topic
@@ -31,11 +30,11 @@ from fairlead.spark import Config, Pipeline, small
 from fairlead.spark.output import Attempt
 from fairlead_lab.servers import kafka, registry
 from fairlead_lab.servers.jars import fetched
+from fairlead_lab.testing.topics import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUIET = {"log_level": "0"}
 DEADLINE_S = 300
 EVENTS = 60
 BATCH = 40
@@ -44,57 +43,6 @@ SUBSCRIPTIONS = [
     {"id": f"s{number}", "subscriber": f"u{number % 4}", "filter": f"x >= {number % 5}"}
     for number in range(8)
 ]
-
-
-class Broker:
-    """A running Kafka, and topics in it that no other test has."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.settings = {"bootstrap.servers": address, **QUIET}
-        self._numbers = count()
-        self._admin = AdminClient(self.settings)
-
-    def topic(self, partitions: int = 2) -> str:
-        name = f"topic{next(self._numbers)}"
-        self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
-        return name
-
-    def send(self, topic: str, *records: Mapping[str, Any]) -> None:
-        producer = Producer(self.settings)
-        for each in records:
-            producer.produce(topic, **each)
-        assert producer.flush(60) == 0
-
-    def committed(self, topic: str) -> list[Any]:
-        """All records of a topic that a reader of committed ones sees, partition after partition."""
-        consumer = Consumer(
-            {
-                **self.settings,
-                "group.id": "tests",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": "false",
-            }
-            | {"auto.offset.reset": "earliest", "enable.partition.eof": "true"}
-        )
-        try:
-            partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
-            consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
-            found: list[Any] = []
-            ends: set[int] = set()
-            deadline = time.monotonic() + DEADLINE_S
-            while len(ends) < len(partitions):
-                assert time.monotonic() < deadline
-                record = consumer.poll(1.0)
-                if record is None:
-                    continue
-                if record.error() is None:
-                    found.append(record)
-                else:
-                    ends.add(record.partition())
-            return sorted(found, key=lambda each: (each.partition(), each.offset()))
-        finally:
-            consumer.close()
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "broker": "run a broker, check its file, change its links, back up its log",
     "network": "run a whole network of brokers on one machine",
     "pub": "publish events to a broker",
+    "bridge": "pass records of Kafka on to brokers, or notifications on to Kafka",
     "sub": "subscribe at a broker, and print deliveries",
     "request": "publish a request, and print the replies",
     "redrive": "hand out the dead deliveries of a durable subscriber again",
@@ -58,6 +59,8 @@ EXTRAS: Final = {
     **dict.fromkeys(("pandas", "pyspark"), "spark"),
     **dict.fromkeys(("starlette", "uvicorn"), "console"),
     **dict.fromkeys(("cryptography", "jwt"), "security"),
+    **dict.fromkeys(("confluent_kafka", "fastavro"), "kafka"),
+    "psycopg": "postgres",
 }
 """The libraries that a command may need, and the extra that each comes with."""
 

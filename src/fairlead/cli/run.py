@@ -7,6 +7,7 @@ doing, and the first one stops the pipeline after the current batch.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -14,8 +15,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -65,6 +68,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--master", metavar="M", help="Spark's master, instead of the file's")
     where.add_argument("--remote", metavar="URL", help="a Spark Connect server, instead of the file's")
     parser.add_argument("--output", metavar="DIR", help="where to write, instead of the file's")
+    parser.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="serve figures for Prometheus there, at /metrics, while it runs",
+    )
+    parser.add_argument(
+        "--log", choices=("json",), help="tell of each batch on standard error, as a line of JSON"
+    )
     parser.add_argument("--verbose", action="store_true", help="show Spark's messages, and tracebacks")
     parser.set_defaults(run=run)
 
@@ -85,7 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         pipeline = _pipeline(config)
         if arguments.dry_run:
             return _show_plan(pipeline, config, arguments.json)
-        summary, stopped = run_pipeline(pipeline, config)
+        with _observers(arguments, pipeline, config) as observers:
+            summary, stopped = run_pipeline(pipeline, config, observers)
     except Exception as error:
         if arguments.verbose:
             traceback.print_exc()
@@ -135,16 +147,51 @@ def _exit_code(summary: Summary, stopped: bool) -> int:
 # -- running -----------------------------------------------------------------------------------------------
 
 
-def run_pipeline(pipeline: Pipeline, config: Config) -> tuple[Summary, bool]:
+@contextmanager
+def _observers(
+    arguments: argparse.Namespace, pipeline: Pipeline, config: Config
+) -> Iterator[list[Callable[[Batch], None]]]:
+    """Functions that hear of each batch, by the options; metrics are served meanwhile."""
+    observers: list[Callable[[Batch], None]] = []
+    if arguments.log is not None:
+        observers.append(
+            lambda batch: print(_line_of(config.name, batch, datetime.now(UTC)), file=sys.stderr)
+        )
+    if arguments.metrics is None:
+        yield observers
+        return
+    from fairlead.console.pipelines import Figures, served
+    from fairlead.network.addresses import Address
+
+    figures = Figures(config.name, lambda: pipeline.at)
+    with served(figures, Address.parse(arguments.metrics)):
+        yield [*observers, figures.took]
+
+
+def _line_of(name: str, batch: Batch, now: datetime) -> str:
+    """A committed batch as a line of JSON, for logs that programs read."""
+    when = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    head = {"time": when, "level": "info", "event": "batch", "pipeline": name, "batch": batch.number}
+    told = {each.name: getattr(batch, each.name) for each in fields(batch) if each.name != "number"}
+    return json.dumps(head | told, ensure_ascii=False)
+
+
+def run_pipeline(
+    pipeline: Pipeline, config: Config, observers: Sequence[Callable[[Batch], None]] = ()
+) -> tuple[Summary, bool]:
     """Run a pipeline to its end or until it is stopped; the summary, and whether it was stopped."""
     outcome: list[Summary] = []
     failure: list[BaseException] = []
     progress = _Progress(config)
     ended = threading.Event()
 
+    def took(batch: Batch) -> None:
+        for tell in (progress.took, *observers):
+            tell(batch)
+
     def work() -> None:
         try:
-            outcome.append(pipeline.run(progress.took))
+            outcome.append(pipeline.run(took))
         except BaseException as error:
             failure.append(error)
         finally:

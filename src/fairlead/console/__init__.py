@@ -11,6 +11,8 @@ HTTP receives what any other client receives.
     streams      server-sent events, WebSockets
     websockets   the protocol of WebSockets
     metrics      figures for Prometheus
+    families     their text format
+    pipelines    those of a running pipeline
     openapi      the description that the tests check all this against
     problems     refusals
 

@@ -10,17 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from fairlead import __version__
+from fairlead.console.families import TEXT_FORMAT, Family, Labels, exposed
 from fairlead.network.histograms import Histogram
 from fairlead.network.process import free_bytes, process_figures
 from fairlead.network.reports import Status
 from fairlead.network.server import Server
 
-__all__ = ["COUNTERS", "Requests", "exposition"]
-
-TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
+__all__ = ["COUNTERS", "TEXT_FORMAT", "Requests", "exposition"]
 
 COUNTERS: Final = {
     "published": "notifications that clients of this broker have published",
@@ -55,23 +54,10 @@ class Requests:
     """How many are open."""
 
 
-Labels: TypeAlias = tuple[tuple[str, object], ...]
-
-
-class Family(NamedTuple):
-    """A metric with its samples."""
-
-    name: str
-    kind: str
-    help: str
-    samples: tuple[tuple[Labels, float] | tuple[Labels, float, str], ...]
-    """Labels and value of each; of a histogram also what its name ends with."""
-
-
 def exposition(server: Server, requests: Requests) -> str:
     """All figures, as text."""
     families = chain(_families(server.node.status(), requests), _of_process(server))
-    return "".join(line for family in families for line in _lines(family))
+    return exposed(families)
 
 
 def _of_process(server: Server) -> Iterator[Family]:
@@ -194,15 +180,3 @@ def _gauge(name: str, help: str, samples: Iterable[tuple[Labels, float]]) -> Fam
 
 def _one(value: float) -> list[tuple[Labels, float]]:
     return [((), value)]
-
-
-def _lines(family: Family) -> Iterator[str]:
-    yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
-    for labels, value, *suffix in family.samples:
-        shown = ",".join(f'{name}="{_escaped(str(each))}"' for name, each in labels)
-        name = f"{family.name}{''.join(suffix)}"
-        yield f"{name}{{{shown}}} {value}\n" if shown else f"{name} {value}\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

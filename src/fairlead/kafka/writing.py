@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from fairlead.errors import KafkaFailed
 
-__all__ = ["Sent", "Writer", "check_topic", "client_settings"]
+__all__ = ["Position", "Sent", "Writer", "check_topic", "client_settings", "guarded", "quiet"]
 
 PATIENCE_S: Final = 60.0
 AGAIN_S: Final = 0.1
@@ -35,6 +35,13 @@ class Sent(NamedTuple):
     """By its key, unless it is given."""
 
 
+class Position(NamedTuple):
+    """The position of what a transaction has written, and a text that its writer keeps beside it."""
+
+    at: int
+    beside: str = ""
+
+
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
     """The settings of a client among options: those that begin with `kafka.`, without that."""
     return {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
@@ -44,7 +51,7 @@ def check_topic(settings: Mapping[str, str], topic: str) -> int:
     """The number of partitions of a topic; KafkaFailed where Kafka cannot be reached or has no such topic."""
     from confluent_kafka.admin import AdminClient
 
-    from_there = _guarded(lambda: AdminClient(_quiet(settings)).list_topics(timeout=PATIENCE_S / 6))
+    from_there = guarded(lambda: AdminClient(quiet(settings)).list_topics(timeout=PATIENCE_S / 6))
     found = from_there.topics.get(topic)  # of all: a question after one topic may make it
     if found is None:
         raise KafkaFailed(f"Kafka has no topic {topic!r}", hint="create it first")
@@ -62,25 +69,29 @@ class Writer:
         wanted = {
             "partitioner": "murmur2_random",
             "linger.ms": "5",
-            **_quiet(settings),
+            **quiet(settings),
             "transactional.id": name,
             "enable.idempotence": "true",
         }
-        self._producer = _guarded(lambda: Producer(wanted))
-        _guarded(lambda: self._producer.init_transactions(PATIENCE_S))
-        self._group = _guarded(
-            lambda: Consumer({**_quiet(settings), "group.id": name, "enable.auto.commit": "false"})
+        self._producer = guarded(lambda: Producer(wanted))
+        guarded(lambda: self._producer.init_transactions(PATIENCE_S))
+        self._group = guarded(
+            lambda: Consumer({**quiet(settings), "group.id": name, "enable.auto.commit": "false"})
         )
         self._at = TopicPartition
 
     def position(self, topic: str) -> int:
         """The position behind which to go on, 0 where nothing has been written."""
-        [found] = _guarded(lambda: self._group.committed([self._at(topic, 0)], timeout=PATIENCE_S))
+        return self.held(topic).at
+
+    def held(self, topic: str) -> Position:
+        """The position, with the text beside it."""
+        [found] = guarded(lambda: self._group.committed([self._at(topic, 0)], timeout=PATIENCE_S))
         if found.error is not None:
             raise KafkaFailed(f"Kafka does not say where {self._name!r} stands: {found.error.str()}")
-        return max(0, int(found.offset))
+        return Position(max(0, int(found.offset)), found.metadata or "")
 
-    def write(self, records: Iterable[Sent], topic: str, position: int) -> int:
+    def write(self, records: Iterable[Sent], topic: str, position: int, beside: str = "") -> int:
         """Write records and the position (kept with a topic), together or not at all; their number."""
         producer, failed, count = self._producer, [], 0
 
@@ -88,18 +99,18 @@ class Writer:
             if error is not None:
                 failed.append(error)
 
-        _guarded(producer.begin_transaction)
+        guarded(producer.begin_transaction)
         try:
             for each in records:
                 count += 1
                 self._produce(each, failing)
-            marked = [self._at(topic, 0, position)]
-            _guarded(
+            marked = [self._at(topic, 0, position, beside)]
+            guarded(
                 lambda: producer.send_offsets_to_transaction(
                     marked, self._group.consumer_group_metadata(), PATIENCE_S
                 )
             )
-            _guarded(lambda: producer.commit_transaction(PATIENCE_S))
+            guarded(lambda: producer.commit_transaction(PATIENCE_S))
         except BaseException:
             _aborted(producer)
             raise
@@ -149,7 +160,7 @@ def _aborted(producer: Any) -> None:
         return  # the next one under this name ends it
 
 
-def _guarded(do: Callable[[], Any]) -> Any:
+def guarded(do: Callable[[], Any]) -> Any:
     """Answer of Kafka's client, or KafkaFailed with its words; what passes is asked again for a while."""
     from confluent_kafka import KafkaError, KafkaException
 
@@ -170,5 +181,5 @@ def _guarded(do: Callable[[], Any]) -> Any:
             raise KafkaFailed(f"Kafka: {reason.str()}", hint="is kafka.bootstrap.servers right?") from error
 
 
-def _quiet(settings: Mapping[str, str]) -> dict[str, Any]:
+def quiet(settings: Mapping[str, str]) -> dict[str, Any]:
     return {"log_level": "0", **settings}

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from fairlead.correlation import fair
     from fairlead.correlation.queries import QueryLike
     from fairlead.filters.schema import Schema
+    from fairlead.log.lineage import Lineage
     from fairlead.network.detection import Detection
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
@@ -226,6 +227,11 @@ class Client:
     def broker(self) -> str:
         """The name of the broker it is connected to."""
         return self._uplink.broker
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations of the log that the ordinals of deliveries are about."""
+        return self._lineage
 
     @property
     def duplicates(self) -> int:

@@ -14,6 +14,8 @@ __all__ = ["PATTERN", "PUBLISHED", "RULES", "URI", "combination_problems"]
 
 FLAT_SINKS: Final = ("csv", "text")
 """What Spark can write and lists cannot be written to."""
+NAMED_TABLES: Final = ("table", "iceberg", "postgres")
+"""Sinks that are tables with a name."""
 PUBLISHED: Final = ("deliveries", "composites")
 """What can be published into the network."""
 PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
@@ -61,14 +63,23 @@ RULES: Final = (
     _Rule(
         ("deliveries",),
         "[deliveries] table",
-        lambda c: c.deliveries.format == "table" and c.deliveries.table is None,
-        'missing: format = "table" needs the name of a table',
+        lambda c: c.deliveries.format in NAMED_TABLES and c.deliveries.table is None,
+        'missing: format = "table", "iceberg" and "postgres" need the name of a table',
     ),
     _Rule(
         ("deliveries",),
         "[deliveries] table",
-        lambda c: c.deliveries.format != "table" and c.deliveries.table is not None,
-        'it goes with format = "table"',
+        lambda c: c.deliveries.format not in (*NAMED_TABLES, "delta") and c.deliveries.table is not None,
+        'it goes with format = "table", "delta", "iceberg" or "postgres"',
+    ),
+    _Rule(
+        ("deliveries",),
+        "[deliveries] table",
+        lambda c: (
+            c.deliveries.format == "delta"
+            and (c.deliveries.table is None) != ("path" in c.deliveries.options)
+        ),
+        'Delta needs one of two: a table, or options = { path = "…" }',
     ),
     _Rule(
         ("deliveries",),

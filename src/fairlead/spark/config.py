@@ -92,7 +92,7 @@ EVENT_FILES: Final = ("json", "csv", "parquet", "orc", "xml", "text")
 UNTYPED: Final = frozenset({"json", "csv", "xml", "text", "kafka"})
 """The formats whose records have no typed columns."""
 SUBSCRIPTION_FILES: Final = ("json", "csv", "parquet")
-SINKS: Final = ("parquet", "json", "table", "kafka", "callback")
+SINKS: Final = ("parquet", "json", "table", "delta", "iceberg", "postgres", "kafka", "callback")
 """Where deliveries can go; anything else is a sink of Spark's."""
 ENDINGS: Final = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
@@ -350,13 +350,16 @@ class Deliveries:
     format: Annotated[
         str,
         Key(
-            "`parquet`, `json` (lines), `table`, `kafka`, `callback`, or any sink that Spark knows",
+            "`parquet`, `json` (lines), `table`, `delta`, `iceberg`, `postgres`, `kafka`, `callback`, or any sink "
+            "that Spark knows",
             _format(*SINKS),
         ),
     ] = "parquet"
     buckets: Annotated[int, Key("in how many parts subscribers are divided", count(1, BUCKETS_MAX))] = 16
     payload: Annotated[bool, Key("deliver the notification's content, not its identity alone")] = True
-    table: Annotated[str | None, Key("`table`: its name, such as `db.deliveries`")] = None
+    table: Annotated[
+        str | None, Key("`table`, `delta`, `iceberg`, `postgres`: its name, such as `db.deliveries`")
+    ] = None
     callback: Annotated[
         str | None,
         Key("`callback`: the function that gets each batch, as `module:function`", _dotted("a function")),
@@ -364,8 +367,8 @@ class Deliveries:
     options: Annotated[
         Mapping[str, str],
         Key(
-            "options of Spark's writer, for `table` and sinks of Spark's; `kafka`: `topic`, and settings of the "
-            "client behind `kafka.`",
+            "options of Spark's writer, for tables and sinks of Spark's; `kafka`: `topic`, and settings of the "
+            "client behind `kafka.`; `postgres`: those of libpq, such as `host` and `dbname`",
             SETTINGS,
             public=_public,
         ),

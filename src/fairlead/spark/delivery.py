@@ -8,6 +8,7 @@ another in the order. So whoever reads a bucket batch by batch reads every subsc
 | `parquet`  | files, by batch and bucket               | each once                          |
 | `json`     | the same as JSON lines                   | each once                          |
 | `table`    | a table of Spark's, by batch             | each once: a batch replaces itself |
+| `delta`, `iceberg`, `postgres` | a table      | each once, in transactions         |
 | `kafka`    | a topic, by subscriber                   | each once, in transactions         |
 | `callback` | a Python function, with rows and batch   | at least once, the batch told      |
 | any other  | `df.write.format(…)`, appended           | at least once, the batch told      |
@@ -40,6 +41,7 @@ from fairlead.spark.frames import (
     bucket_of,
     ranked,
     records_in,
+    to_tasks,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def deliver(matches: DataFrame, buckets: int = 16, tasks: int | None = None) -> 
     bucketed = matches.withColumn("bucket", bucket_of(F.col("subscriber"), buckets))
     share = F.pmod(F.xxhash64("subscriber"), F.lit(shares)).cast("int")
     task = F.col("bucket") * shares + share if shares > 1 else F.pmod("bucket", F.lit(over))
-    sent = bucketed.repartitionById(buckets * shares if shares > 1 else over, task)
+    sent = to_tasks(bucketed, buckets * shares if shares > 1 else over, task)
     return sent.sortWithinPartitions("bucket", "subscriber", *ranked(bucketed))
 
 

@@ -58,6 +58,7 @@ __all__ = [
     "records_in",
     "table_of_rows",
     "to_records",
+    "to_tasks",
 ]
 
 KEY: Final = ("time", "producer", "sequence", "id")
@@ -111,6 +112,13 @@ def ranked(frame: DataFrame) -> tuple[str, ...]:
     """The columns that rows are sorted by in the total order: rows with a rank follow those without one."""
     key = ("time", RANK, *KEY[1:]) if RANK in frame.columns else KEY
     return (*key, VERSION) if VERSION in frame.columns else key
+
+
+def to_tasks(frame: DataFrame, tasks: int, task: Column) -> DataFrame:
+    """The rows, each in the task of its number; before Spark 4.1, rows of a number in one task, by a hash."""
+    if hasattr(type(frame), "repartitionById"):
+        return frame.repartitionById(tasks, task)
+    return frame.repartition(tasks, task)
 
 
 def few_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: pa.Schema) -> DataFrame:

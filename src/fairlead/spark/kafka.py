@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from fairlead.spark.batch import Batch
     from fairlead.spark.config import Deliveries
-    from fairlead.spark.output import Output
 
 __all__ = ["SINK", "check_kafka", "write", "write_rows"]
 
@@ -78,7 +76,7 @@ class _Writing:
     def of(cls, batch: Batch) -> _Writing:
         sink, settings = batch.config.deliveries, client_settings(batch.config.deliveries.options)
         topic = sink.options["topic"]
-        return cls(_name(batch.output), batch.number, topic, settings, sink.encoding, sink.registry)
+        return cls(batch.output.identity(NOTE), batch.number, topic, settings, sink.encoding, sink.registry)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in Lines(COLUMNS)(batches) for row in batch.to_pylist())
@@ -102,12 +100,3 @@ class _Writing:
             ("batch", str(self.batch).encode()),
         )
         return Sent(self.topic, value, row["subscriber"].encode(), headers)
-
-
-def _name(output: Output) -> str:
-    """The name of an output's transactions: an output that is begun anew has another."""
-    note = output.note(NOTE)
-    if note is None:
-        note = {"name": f"fairlead-{uuid4().hex}"}
-        output.keep_note(NOTE, note)
-    return str(note["name"])

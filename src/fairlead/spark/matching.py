@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from fairlead.errors import PipelineError
-from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PUBLISHED, RECORD, VERSION
+from fairlead.spark.frames import ATTRIBUTES, DELIVERY, KEY, PUBLISHED, RECORD, VERSION, to_tasks
 from fairlead.spark.matcher import MEMORY, PARTITION, RECEIVERS, TARGET, Matcher, Router
 from fairlead.spark.parts import Part, located, table_of
 from fairlead.spark.placement import ANYWHERE, Placement
@@ -171,7 +171,7 @@ class _Plan:
         buckets = tuple(frozenset(_buckets(target)) for target in self.targets)
         routed = T.StructType([*self.rows.schema.fields, _integer(TARGET), _integer(PARTITION)])
         sent = self.rows.mapInArrow(Router(self.placement, buckets, self.names, copies), routed)
-        together = sent.repartitionById(len(self.targets) * copies, F.col(PARTITION))
+        together = to_tasks(sent, len(self.targets) * copies, F.col(PARTITION))
         found = deliveries_of(replace(self, rows=together).matched(), payload=True)
         # A subscriber may have subscriptions in several parts; a notification is delivered to it once.
         ids = F.sort_array(F.array_distinct(F.flatten(F.collect_list("subscriptions"))))

@@ -273,6 +273,14 @@ class Output:
         content = json.dumps({"version": VERSION, **note}, ensure_ascii=False, indent=1)
         self.root.write(f"{_OURS}/{name}.json", content.encode(), durable=durable)
 
+    def identity(self, note: str) -> str:
+        """The name of this output's transactions elsewhere, kept in a note: an output begun anew has another."""
+        known = self.note(note)
+        if known is None:
+            known = {"name": f"fairlead-{uuid4().hex}"}
+            self.keep_note(note, known)
+        return str(known["name"])
+
     def plan(self, batch: int) -> list[str] | None:
         """The files of changes that an earlier attempt at a batch meant to take; None where there was none."""
         note = self.note(f"{_PLANS}/{batch:08}")

@@ -49,6 +49,8 @@ from fairlead.spark.matcher import MEMORY
 from fairlead.spark.output import Counts, Manifest, Output
 from fairlead.spark.patterns import Patterns
 from fairlead.spark.pipeline import Step, given, ingested, input_of
+from fairlead.spark.postgres import SINK as POSTGRES
+from fairlead.spark.postgres import check_postgres
 from fairlead.spark.publishing import check_broker
 from fairlead.spark.report import Facts, Judged, ReportData, gather, render
 from fairlead.spark.scoping import scopes_of
@@ -56,6 +58,7 @@ from fairlead.spark.sessions import is_remote, session
 from fairlead.spark.storage import is_at_hand
 from fairlead.spark.subscriptions import Changed, Subscriptions
 from fairlead.spark.summary import Batch, Summary, Totals
+from fairlead.spark.tables import TABLES
 from fairlead.spark.writing import check_owner
 
 if TYPE_CHECKING:
@@ -128,7 +131,7 @@ class Pipeline:
             standing = self._standing()
             inputs = [f"ingest      {line}" for line in self._inputs()]
             self._check_sink()
-            if self.config.deliveries.table is not None:
+            if self.config.deliveries.format == "table" and self.config.deliveries.table is not None:
                 self._check_table(self.config.deliveries.table)
             gate = self._gate()
             count, asked = self._count_subscriptions(gate)
@@ -138,7 +141,9 @@ class Pipeline:
         place = f"{config.output}/deliveries" if sink.format in FILES else sink.options.get("path")
         if sink.format == SINK:
             place = f"{sink.options['topic']} at {sink.options['kafka.bootstrap.servers']}, in transactions"
-        target = sink.table or sink.callback or place or "where its options say"
+        if sink.format in (*TABLES, POSTGRES):
+            place = f"{sink.table or place}, in transactions"
+        target = place or sink.table or sink.callback or "where its options say"
         judged = ", ".join(config.audit.specifications) or "nothing"
         published = "" if config.publish is None else " and ".join(config.publish.what)
         return [
@@ -203,6 +208,8 @@ class Pipeline:
             callback_named(sink.callback)
         elif sink.format == SINK:
             check_kafka(sink)
+        elif sink.format == POSTGRES:
+            check_postgres(sink)
         elif sink.format not in (*FILES, "table"):
             check_format(self.spark, sink.format)
         # Over Connect it is others who publish, and these may see another network.

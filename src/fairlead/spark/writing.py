@@ -20,7 +20,7 @@ from fairlead.audit.trace import Language, ScopeChanged
 from fairlead.errors import PipelineError
 from fairlead.ingest import Rejection
 from fairlead.ingest.rejection import kind_of_reason
-from fairlead.spark import kafka, trace
+from fairlead.spark import kafka, postgres, trace
 from fairlead.spark.advertising import advertised_of
 from fairlead.spark.asking import Demand
 from fairlead.spark.batch import POLICIES, PROGRESS, WAITING, Batch, Composites, Outcomes, Seen
@@ -36,6 +36,7 @@ from fairlead.spark.output import Output, Segment
 from fairlead.spark.publishing import publish
 from fairlead.spark.scoping import SCOPE_CHANGES, ChangedScopes
 from fairlead.spark.subscriptions import Subscriptions
+from fairlead.spark.tables import TABLES, append
 from fairlead.spark.versions import Decided
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def at_once(*tables: Callable[[], Any]) -> list[Any]:
 def write_deliveries(batch: Batch, deliveries: DataFrame, *, some: bool) -> int:
     """Write deliveries to the pipeline's sink, if there are `some`; returns their number."""
     sink = batch.config.deliveries
-    if sink.table is not None:
+    if sink.format == TABLE and sink.table is not None:
         _claim(batch, sink.table)
     elif not some:
         return 0
@@ -100,9 +101,13 @@ def write_deliveries(batch: Batch, deliveries: DataFrame, *, some: bool) -> int:
         return batch.attempt.rows("deliveries")
     if sink.format == kafka.SINK:
         return kafka.write(deliveries, batch)
+    if sink.format == postgres.SINK:
+        return postgres.write(deliveries, batch)
     written = batch.persist(deliveries)
     count = int(written.count())
-    if sink.format not in FILES:
+    if sink.format in TABLES:
+        append(written.drop(RANK), batch.number, sink, batch.output)
+    elif sink.format not in FILES:
         send(
             written.drop(RANK),
             batch.number,

@@ -47,11 +47,12 @@ def started(
     *,
     env: Mapping[str, str] | None = None,
     end: signal.Signals = signal.SIGTERM,
+    user: str | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is ready; it ends with the block. RuntimeError, with its log, where it does not become so."""
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=env
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=env, user=user
         )
         try:
             deadline = time.monotonic() + START_S

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from fairlead.correlation.patterns.composites import PRODUCER
@@ -44,15 +45,15 @@ def busiest(pipeline: Pipeline, count: int) -> Busiest:
     deliveries = pipeline.output.read(pipeline.spark)
     if deliveries is None:
         return Busiest()
-    got = F.col("count")
-    told = F.min_by(F.struct("subscriber", got.alias("got")), F.struct(-got, "subscriber"), count)
-    [row] = (
+    rows = (
         deliveries.groupBy("subscriber")
-        .count()
-        .agg(told.alias("first"), F.count("*").alias("reached"))
+        .agg(F.count("*").alias("got"))
+        .withColumn("reached", F.count("*").over(Window.partitionBy(F.lit(True))))
+        .orderBy(F.desc("got"), "subscriber")
+        .limit(count)
         .collect()
     )
-    return Busiest(tuple((each.subscriber, each.got) for each in row.first or ()), row.reached)
+    return Busiest(tuple((row.subscriber, row.got) for row in rows), rows[0].reached if rows else 0)
 
 
 def examples(pipeline: Pipeline, count: int) -> list[Example]:

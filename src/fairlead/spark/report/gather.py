@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from operator import add
+from itertools import groupby
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from fairlead.audit import Finding
@@ -148,18 +150,20 @@ def _counted(
     interval = (
         F.when(~F.col("is_asked"), SUBSCRIBERS).when(F.col("is_pattern"), PATTERNS).otherwise(_magnitude(n))
     )
+    # `min_by` with a number of values would be shorter; Spark has it since 4.2 only.
+    alike = Window.partitionBy("interval")
     found = (
         known.join(counted, ["is_asked", "name"], "full")
-        .groupBy(interval.alias("interval"))
-        .agg(F.count("*").alias("size"), F.min_by(shown, F.struct(-n, "name"), SHOWN).alias("first"))
+        .select(interval.alias("interval"), shown.alias("shown"))
+        .withColumn("size", F.count("*").over(alike))
+        .withColumn("rank", F.row_number().over(alike.orderBy(F.desc("shown.count"), "shown.name")))
+        .where(F.col("rank") <= SHOWN)
+        .orderBy("interval", "rank")
         .collect()
     )
     return {
-        row.interval: _Alike(
-            row.size,
-            tuple(Matched(each.name, each.subscriber, each.filter, each["count"]) for each in row.first),
-        )
-        for row in found
+        key: _Alike(rows[0].size, tuple(Matched(*row.shown) for row in rows))
+        for key, rows in ((key, list(group)) for key, group in groupby(found, attrgetter("interval")))
     }
 
 
