@@ -476,3 +476,19 @@ def test_over_connect_the_same_is_said(connect_url: str, tmp_path: Path) -> None
     for number, (name, (kind, said)) in enumerate(told.items()):
         assert kind == "PipelineError", (name, said)
         assert re.fullmatch(CASES[name][1], said.replace(f"{tmp_path}/{number}", "TMP")), (name, said)
+
+
+def test_a_table_format_for_another_spark_is_said_to_be_one() -> None:
+    """Delta Lake 4.0.0 with Spark 4.3.0, as they say it."""
+    from py4j.protocol import Py4JError
+
+    said = (
+        "An error occurred while calling o54.save.\n"
+        ": com.google.common.util.concurrent.ExecutionError: java.lang.NoClassDefFoundError: "
+        "org/apache/spark/sql/catalyst/expressions/TimeAdd\n"
+        "\tat com.google.common.cache.LocalCache$Segment.get(LocalCache.java:2075)\n"
+    )
+    told = reason(Py4JError(said))
+    assert isinstance(told, PipelineError)
+    assert "a library beside Spark is for another version of it: org/apache/spark/sql/" in str(told)
+    assert "spark.jars.packages" in str(told)

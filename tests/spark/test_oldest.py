@@ -13,9 +13,12 @@ CHOSEN = (
     "tests/spark/test_same_meaning.py::test_bus_batch_and_stream_deliver_the_same_bytes[0]",
 )
 
+# PySpark 4.0 leaves the sockets that it collects rows through to the collector of garbage.
+LENIENT = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 def test_the_oldest_spark_passes_tests_of_every_part() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *CHOSEN]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LENIENT, *CHOSEN]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment(OLDEST))
     assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
     assert "passed" in done.stdout

@@ -94,7 +94,7 @@ def test_a_writer_that_is_killed_inside_a_transaction_has_written_nothing(
     program = (
         "import json, os, signal, sys; from fairlead.spark.postgres import _Writing\n"
         "def rows(row):\n"
-        "    for _ in range(100_000): yield row\n"
+        "    for _ in range(10_000): yield row\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "options, row = map(json.loads, sys.argv[1:])\n"
         "_Writing('killed', 0, 'got', options).bucket(0, rows(row))\n"

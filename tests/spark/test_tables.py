@@ -83,7 +83,7 @@ def _sink(name: str, spark: SparkSession, path: Path) -> tuple[Any, dict[str, An
     return _into_iceberg, {"format": name, "table": table}, lambda: spark.table(table)
 
 
-@pytest.mark.parametrize("name", ["delta", "delta-table", "iceberg"])
+@pytest.mark.parametrize("name", ["delta", pytest.param("delta-table", marks=pytest.mark.soak), "iceberg"])
 def test_from_table_to_table_a_batch_that_is_repeated_is_there_once(
     spark: SparkSession, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,8 +123,9 @@ def test_a_batch_that_was_staged_and_not_published_is_published(
     assert not _delivered(got())
     Pipeline(config, spark).run()
     assert _delivered(got()) == WANTED
-    staged = spark.table(f"{deliveries['table']}.snapshots").where("summary['wap.id'] is not null")
-    assert staged.count() == 1
+    snapshots = spark.table(f"{deliveries['table']}.snapshots")
+    staged = [row[0] for row in snapshots.selectExpr("summary['wap.id']").collect()]
+    assert len({*staged}) == len(staged) >= 2  # what the first run staged was not written again
 
 
 def test_sinks_with_transactions_are_named_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:

@@ -191,6 +191,15 @@ CASES: Final = (
         ),
     ),
     _case(
+        r"(?:NoClassDefFoundError|NoSuchMethodError|NoSuchFieldError|AbstractMethodError|"
+        r"IncompatibleClassChangeError): '?(?P<missing>[^\n']*org[./]apache[./]spark[^\n']*)",
+        lambda found: PipelineError(
+            f"a library beside Spark is for another version of it: {found['missing'].strip()} is missing",
+            hint="connectors and tables lag behind Spark: name those for yours in spark.jars.packages, or install"
+            " the PySpark that they are for, such as 4.0 (docs/connectors.md)",
+        ),
+    ),
+    _case(
         r"Python worker exited unexpectedly|ExecutorLostFailure|Container killed|exited with exit code 137",
         lambda found: PipelineError(
             "a worker process died; mostly it was out of memory, and the system ended it",
