@@ -13,9 +13,10 @@ delay between δmin and δmax:
 | rebuilding                  | π >= ρ + 2d·δmax         | 2π + d·δmax              | 2π + 2d·δmax        |
 
 After two periods nobody has an entry that is not renewed, but mergers that were made until then may have parts
-that nobody renews: these go within two more. With advertisements a subscription follows an advertisement, with its
-next renewal: leases take ρ + d·δmax longer, and rebuilding needs π >= ρ + 3d·δmax. The printed bounds
-leave out messages that are in flight when the fault happens; all times are whole microseconds.
+that nobody renews: these go within two more. The bound of merging is measured, not derived. With advertisements a
+subscription follows an advertisement, with its next renewal: leases take ρ + d·δmax longer, and rebuilding needs
+π >= ρ + 3d·δmax. The printed bounds leave out messages that are in flight when the fault happens; all times are
+whole microseconds.
 """
 
 from __future__ import annotations
