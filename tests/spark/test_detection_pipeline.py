@@ -22,13 +22,11 @@ from hypothesis.strategies import SearchStrategy
 
 from fairlead.bus import Bus
 from fairlead.correlation import fair
-from fairlead.correlation.patterns import Detector, Occurrence, parse
 from fairlead.delivery import DeliveryRecord
 from fairlead.errors import FilterError, PipelineError
 from fairlead.ingest import records
-from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
-from fairlead.model.order import END, OrderKey
+from fairlead.model.order import OrderKey
 from fairlead.spark import Config, Pipeline, detect, ingest, notifications, order
 from fairlead.spark.frames import DELIVERY, encode
 from fairlead.spark.output import Manifest
@@ -295,51 +293,6 @@ def test_bus_batch_and_stream_find_the_same_composites_to_the_byte(
         mine = [row.record for row in alone if subscriber in {each.subscriber for each in row.patterns}]
         theirs = [record for _, record in lines if record]
         assert [record for record in theirs if record in set(mine)] == mine, "in the order of the bus"
-
-
-def test_over_typed_columns_composites_without_content_are_those_of_one_detector(spark: SparkSession) -> None:
-    """Events without the constants that all filters ask for stay in the JVM, and what is common to all composites
-    of a pattern is added there: nothing of it can be seen.
-    """
-    rng = Random(7)
-    rows = [
-        (
-            f"{number}",
-            rng.choice("uv"),
-            number // 2,
-            rng.choice("ABBC"),
-            rng.choice("pq"),
-            rng.randrange(4),
-            s,
-        )
-        for number, s in enumerate(rng.choices(("a", "b", None), k=300))
-    ]
-    names = ("id", "producer", "time", "type", "k", "x", "s")
-    table = spark.createDataFrame(
-        rows, "id string, producer string, time bigint, type string, k string, x int, s string"
-    )
-    asked = [
-        {"id": 'it\'s \\ "1"', "subscriber": "ü", "pattern": "A[x = 1] followed by B within 9 us, same k"},
-        {"id": "2", "pattern": 'named: A[x = 2] followed by 1 or more B[s = "a"] followed by C, same k'},
-        {"id": "3", "pattern": "A[x = 1] followed by B within 9 us, same k"},
-    ]
-    whole, bare = (detect(table, asked, payload=payload) for payload in (True, False))
-    assert bare.dtypes == [each for each in whole.dtypes if each[0] != "record"]
-    found = bare.orderBy("id").collect()
-    assert found == whole.drop("record").orderBy("id").collect()
-    detector = Detector(Brute())
-    for each in asked:
-        detector.add(each["id"], parse(each["pattern"]))
-    given = [
-        Notification.of({name: value for name, value in zip(names, row, strict=True) if value is not None})
-        for row in rows
-    ]
-    for key, event in sorted((OrderKey.of(event), event) for event in given):
-        detector.feed(Occurrence.of(event, key))
-    assert {(row.id, tuple(sorted(each.id for each in row.patterns))) for row in found} == {
-        (each.composite.id, tuple(sorted(each.ids))) for each in detector.advance(END)
-    }
-    assert len(found) > 20
 
 
 # -- while a stream runs -------------------------------------------------------------------------------------

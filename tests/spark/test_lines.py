@@ -15,18 +15,9 @@ from fairlead.matching.brute import Brute
 from fairlead.model import Instant, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey, order_keys
 from fairlead.spark import lines as module
-from fairlead.spark.detection import (
-    COMMON,
-    LINE_MATCH,
-    LINE_ROWS,
-    Detecting,
-    Level,
-    Lines,
-    Router,
-    _compiled,
-)
+from fairlead.spark.detection import LINE_ROWS, Detecting, Level, Lines, Router, _compiled
 from fairlead.spark.frames import encode, notifications_in
-from fairlead.spark.lines import LineGroup, taken
+from fairlead.spark.lines import LineGroup, types_taken
 from fairlead.spark.patterns import PatternRow, Patterns
 
 TEXTS = (
@@ -162,45 +153,19 @@ def test_over_columns_the_composites_are_those_of_one_detector(
         for name in names:
             table = table.append_column(f"_{name}", table.column("attributes").combine_chunks().field(name))
             table = table.filter(table.column(f"_{name}").is_valid())
-        types = taken(level.automata)
+        types = types_taken(level.automata)
         assert types is not None
-        assert types.keys() <= set("ABC")
+        assert types <= set("ABC")
         ordered = table.sort_by([*((f"_{name}", "ascending") for name in names), ("time", "ascending")])
         content = ordered.column("attributes").combine_chunks()
         attributes = [field.name for field in content.type]
         sent = ordered.select(LINE_ROWS)
         for number, name in enumerate(attributes):
             sent = sent.append_column(f"attribute{number}", content.field(name))
-        rows = cut(sent, rng)
-        directly = list(Lines(Detecting(level, END, payload), tuple(attributes))(rows))
+        directly = list(Lines(Detecting(level, END, payload), tuple(attributes))(cut(sent, rng)))
         assert [
             {**row, "record": row["record"] if payload else None} for row in told(directly, payload=payload)
         ] == wanted
-        if not payload and (common := level.common()) is not None:
-            narrow = list(Lines(Detecting(level, END, payload), tuple(attributes), common)(rows))
-            assert all(batch.schema.names == list(LINE_MATCH) for batch in narrow)
-            assert [
-                {"id": row["id"], "start": row["start"], "end": row["time"], "steps": row["constituents"]}
-                | {name: common[row["number"]][name] for name in COMMON}
-                for batch in narrow
-                for row in batch.to_pylist()
-            ] == [
-                {"id": row["id"], "start": row["interval"]["start"], "end": row["time"]}
-                | {"steps": row["constituents"]}
-                | {name: row[name] for name in COMMON}
-                for batch in directly
-                for row in batch.to_pylist()
-            ]
-
-
-def test_what_lines_take_has_the_constants_that_all_filters_of_its_type_ask_for() -> None:
-    texts = (
-        'A[x = 1 and s = "a"] followed by B[x = 2], same k',
-        "A[x = 3 and y > 1] followed by B[s = 5], same k",
-        "C[x = true] followed by A[x = 1 and s = 2.5], same k",
-    )
-    patterns = Patterns(tuple(PatternRow(f"p{at}", "u", text) for at, text in enumerate(texts)))
-    assert taken(Level(patterns, 0, 2).automata) == {"A": {"x": frozenset({1, 3})}, "B": {}, "C": {}}
 
 
 def test_lines_are_a_group_of_their_own() -> None:

@@ -24,13 +24,12 @@ change that. What has neither new notifications nor an alarm is carried over as 
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, groupby, islice, repeat
-from operator import and_, attrgetter, itemgetter, or_
+from operator import and_, attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import crc32
 
@@ -38,7 +37,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -60,7 +59,7 @@ from fairlead.spark.frames import (
     to_records,
 )
 from fairlead.spark.groups import RANK_TYPES, Group, Ints, PatternGroup, Row
-from fairlead.spark.lines import Constants, Gathered, LineGroup, is_line, numbered, rows_by_pattern, taken
+from fairlead.spark.lines import Gathered, LineGroup, is_line, numbered, types_taken
 from fairlead.spark.matching import keyed, match, narrowed
 from fairlead.spark.patterns import Automaton, Correlation, Patterns
 
@@ -109,13 +108,7 @@ ROUTED: Final = (
 )
 """Where what comes together for a key goes, and whether something new begins nothing but may go on with what has
 begun; of what is in progress that is null."""
-
-
-def _struct(fields: Mapping[str, str]) -> str:
-    return f"struct<{','.join(map(':'.join, fields.items()))}>"
-
-
-RANK_TYPE: Final = _struct(RANK_TYPES)
+RANK_TYPE: Final = f"struct<{','.join(map(':'.join, RANK_TYPES.items()))}>"
 """Where something stands at its instant, in the order in which Spark sorts it: what is null comes first."""
 COMPOSITE: Final = {
     **{name: STREAM[name] for name in (*KEY, "event_time", RECORD)},
@@ -133,21 +126,6 @@ LINE_ROWS: Final = (*KEY, "event_time")
 """What lines look at beside attributes: events alone, so nothing has a start or a pattern."""
 LINE_COMPOSITE: Final = tuple(name for name in COMPOSITE if name != "sequence")
 """What composites of lines have: up to the end of time, nothing stays in progress."""
-LINE_MATCH: Final = {
-    "number": "int",
-    "time": "bigint",
-    "start": "bigint",
-    "id": "string",
-    "constituents": COMPOSITE["constituents"],
-}
-"""What composites of lines have of their own: all else follows from the pattern that is asked for."""
-COMMON: Final = {name: COMPOSITE[name] for name in ("type", "pattern", "is_public", "patterns")}
-COMMON_MAX: Final = 10_000
-"""So many patterns are part of a query; with more, each composite says itself what it is."""
-CONSTANTS_MAX: Final = 1_000
-"""So many constants of an attribute Spark looks for."""
-TYPES_MAX: Final = 100
-"""For so many types it looks for constants: the condition of each is a part of the query."""
 
 
 def _declared(columns: Mapping[str, str]) -> str:
@@ -212,7 +190,7 @@ def detected(
             and not (few or several)
             and (same := _same_of_lines(patterns, stream)) is not None
         ):
-            found.append(_lines_in(stream, same, taken(level.automata), detecting))
+            found.append(_lines_in(stream, same, types_taken(level.automata), detecting))
         elif few:
             together = stream if state is None else stream.unionByName(state, allowMissingColumns=True)
             found.append(together.coalesce(1).mapInArrow(AtOnce(detecting), _declared(DETECTED)))
@@ -291,85 +269,32 @@ def _fields(stream: DataFrame) -> dict[str, T.DataType]:
 
 
 def _lines_in(
-    stream: DataFrame, same: tuple[str, ...], types: Mapping[str, Constants] | None, detecting: Detecting
+    stream: DataFrame, same: tuple[str, ...], types: frozenset[str] | None, detecting: Detecting
 ) -> DataFrame:
     """The composites of lines: Spark alone brings rows together, and Python sees them once.
 
-    What is null in every row, on the way there and on the way back, is added where it costs nothing; so is what
-    all composites of a pattern have in common, where they have no content.
+    What is null in every row, on the way there and on the way back, is added where it costs nothing.
     """
     fields = _fields(stream)
     content = {name: F.col(f"{ATTRIBUTES}.`{name}`") for name in fields}
     asked = reduce(and_, (content[name].isNotNull() for name in same))
-    if types and isinstance(fields.get("type"), T.StringType):
-        asked &= _is_taken(content, fields, types)
+    if types is not None and isinstance(fields.get("type"), T.StringType):
+        asked &= content["type"].isin(*sorted(types))
     numbered = {name: f"attribute{number}" for number, name in enumerate(fields)}
     rows = stream.where(asked).select(
         *LINE_ROWS, *(content[name].alias(column) for name, column in numbered.items())
     )
     keys = [numbered[name] for name in same]
     together = rows.repartition(*keys).sortWithinPartitions(*keys, "time")
-    lines = Lines(detecting, tuple(fields), detecting.level.common() if not detecting.payload else None)
-    if lines.common is None:
-        found = together.mapInArrow(lines, _declared({name: DETECTED[name] for name in LINE_COMPOSITE}))
-        own = {name: F.col(name) for name in LINE_COMPOSITE}
-    else:
-        own = _columns_of(lines.common)
-        found = together.mapInArrow(lines, _declared(LINE_MATCH))
+    found = together.mapInArrow(
+        Lines(detecting, tuple(fields)), _declared({name: DETECTED[name] for name in LINE_COMPOSITE})
+    )
     return found.select(
         *(
-            (own[name] if name in own else F.lit(None).cast(type)).alias(name)
+            F.col(name) if name in LINE_COMPOSITE else F.lit(None).cast(type).alias(name)
             for name, type in DETECTED.items()
         )
     )
-
-
-def _is_taken(
-    content: Mapping[str, Column], fields: Mapping[str, T.DataType], types: Mapping[str, Constants]
-) -> Column:
-    """Whether an event is of one of some types and has the constants that go with it, as far as columns tell."""
-    told = {
-        type: [
-            content[name].isin(*sorted(values, key=str))
-            for name, values in sorted(constants.items())
-            if "." not in name and len(values) <= CONSTANTS_MAX and _are_of(fields.get(name), values)
-        ]
-        for type, constants in sorted(types.items())
-    }
-    narrow = [type for type, several in told.items() if several][:TYPES_MAX]
-    either = [reduce(and_, told[type], content["type"] == type) for type in narrow]
-    if wide := [type for type in told if type not in narrow]:
-        either.append(content["type"].isin(*wide))
-    return reduce(or_, either)
-
-
-def _are_of(kind: T.DataType | None, values: Iterable[str | int]) -> bool:
-    """Whether Spark compares constants with a column of a type as filters do."""
-    if isinstance(kind, T.StringType):
-        return all(isinstance(each, str) for each in values)
-    return isinstance(kind, T.IntegralType) and all(
-        isinstance(each, int) and abs(each) < 1 << 63 for each in values
-    )
-
-
-def _columns_of(common: Sequence[Common]) -> dict[str, Column]:
-    """What a composite is, of a row of `LINE_MATCH`: Spark makes what somebody looks at."""
-    known = F.from_json(F.lit(json.dumps(common)), f"array<{_struct(COMMON)}>")[F.col("number")]
-    of_pattern = {name: known[name] for name in COMMON}
-    time, start, id, producer = F.col("time"), F.col("start"), F.col("id"), F.lit(PRODUCER)
-    rank = {"start": start, "pattern": of_pattern["pattern"], "producer": producer, "id": id}
-    return {
-        **of_pattern,
-        "time": time,
-        "producer": producer,
-        "id": id,
-        "event_time": time,
-        "interval": F.struct(start.alias("start"), time.alias("end")),
-        "constituents": F.col("constituents"),
-        RANK: F.struct(
-            *(rank.get(name, F.lit(None)).cast(type).alias(name) for name, type in RANK_TYPES.items())
-        ),
-    }
 
 
 def _routed(frame: DataFrame, where: Router | Placer) -> DataFrame:
@@ -509,35 +434,7 @@ class Level:
         """Its patterns; fair subscriptions are none."""
         return [each for each in self.patterns.levels[self.number] if isinstance(each, Automaton)]
 
-    def common(self) -> tuple[Common, ...] | None:
-        """What all composites of each pattern have in common, for as long as it lasts; None where somebody stops
-        asking, or there are too many.
-        """
-        rows = self.patterns.rows
-        asking = {
-            pattern: [rows[number] for number in numbers]
-            for pattern, numbers in rows_by_pattern(self.automata, self.patterns).items()
-        }
-        if len(asking) > COMMON_MAX or any(
-            row.until != END for several in asking.values() for row in several
-        ):
-            return None
-        return tuple(
-            {
-                "type": pattern.name,
-                "pattern": pattern.hash,
-                "is_public": pattern.is_public,
-                "patterns": [
-                    {"id": id, "subscriber": subscriber}
-                    for id, subscriber in sorted({(row.id, row.subscriber) for row in several})
-                ],
-            }
-            for pattern, several in asking.items()
-        )
 
-
-Common: TypeAlias = dict[str, Any]
-"""What all composites of a pattern have in common: the columns `COMMON`."""
 Routed: TypeAlias = tuple[Ints, Ints, Ints, NDArray[np.bool_]]
 """Rows, and for each its group and key, and whether it follows; one of several groups comes once for each."""
 
@@ -833,27 +730,12 @@ class Lines:
     detecting: Detecting
     attributes: tuple[str, ...]
     """What the columns behind `LINE_ROWS` are."""
-    common: tuple[Common, ...] | None = None
-    """What composites need not say, for it follows from the number of their pattern here."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         (group,) = _compiled(self.detecting.level).groups
         rows = numbered(map(self._whole, batches), group.same)
         found = self.detecting.composites_in(group.number, (_grouped(each, group.number) for each in rows))
-        if self.common is None:
-            return (each.select(LINE_COMPOSITE) for each in found)
-        return map(self._narrow, found)
-
-    def _narrow(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of `LINE_MATCH`, of those of composites."""
-        assert self.common is not None
-        patterns = pa.array([each["pattern"] for each in self.common], _TEXT)
-        own = {
-            "number": pc.index_in(batch.column("pattern"), value_set=patterns),
-            "start": pc.struct_field(batch.column("interval"), "start"),
-        }
-        columns = [own[name] if name in own else batch.column(name) for name in LINE_MATCH]
-        return pa.RecordBatch.from_arrays(columns, names=list(LINE_MATCH))
+        return (each.select(LINE_COMPOSITE) for each in found)
 
     def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of the stream, of rows that Spark has sent without what is null in all of them."""

@@ -1,10 +1,9 @@
 """Lines on Spark: patterns that are matched over columns (`correlation.patterns.lines`).
 
-    LineGroup        patterns with the same `same` that are all lines; over a whole stream of typed columns, it
-                     looks at no row by itself; elsewhere it does what any group of patterns does
-    Gathered         the rows of such a group, as many whole keys at a time as fit
-    taken            what the events that lines look at have in common, by type: Spark can leave out the others
-    rows_by_pattern  who asks for which pattern: composites need not carry it
+    LineGroup      patterns with the same `same` that are all lines; over a whole stream of typed columns, it looks
+                   at no row by itself; elsewhere it does what any group of patterns does
+    Gathered       the rows of such a group, as many whole keys at a time as fit
+    types_taken    the types of events that lines look at, where they name them: Spark can leave out the others
 
 Law: over columns, a group finds what it finds row by row.
 """
@@ -14,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -33,17 +32,14 @@ from fairlead.correlation.patterns.lines import (
 from fairlead.correlation.patterns.model import atoms
 from fairlead.correlation.patterns.reporting import outputs_of
 from fairlead.correlation.patterns.spelling import type_in
-from fairlead.filters import And, Attribute, Constraint, Filter, Op
+from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
 from fairlead.model.order import END, OrderKey
 from fairlead.spark.frames import ATTRIBUTES, RANK, notifications_in
 from fairlead.spark.groups import PatternGroup, composed, is_plain
 from fairlead.spark.patterns import Automaton, Patterns
 
-__all__ = ["Columns", "Constants", "Gathered", "LineGroup", "is_line", "numbered", "rows_by_pattern", "taken"]
-
-Constants: TypeAlias = dict[str, frozenset[str | int]]
-"""By attribute, the values that one of has to be there."""
+__all__ = ["Columns", "Gathered", "LineGroup", "is_line", "numbered", "types_taken"]
 
 ROWS: Final = 500_000
 """So many rows, of whole keys, are looked at together."""
@@ -57,11 +53,9 @@ def is_line(automaton: Automaton, automata: Iterable[Automaton]) -> bool:
     return len(twins) == 1 and line_of(automaton.pattern) is not None
 
 
-def taken(automata: Iterable[Automaton]) -> dict[str, Constants] | None:
-    """The types of all events in some patterns, each with the constants of the attributes that all filters of the
-    type compare with one; None if an atom or a domain names no type.
-    """
-    found: dict[str, list[dict[str, str | int]]] = {}
+def types_taken(automata: Iterable[Automaton]) -> frozenset[str] | None:
+    """The types of all events in some patterns; None if an atom or a domain names none."""
+    types: set[str] = set()
     for automaton in automata:
         for atom in atoms(automaton.pattern.body):
             for filter in (atom.filter, atom.domain):
@@ -69,32 +63,8 @@ def taken(automata: Iterable[Automaton]) -> dict[str, Constants] | None:
                     named = type_in(filter)
                     if named is None:
                         return None
-                    found.setdefault(named[0], []).append(dict(_constants(named[1])))
-    return {
-        type: {
-            name: frozenset(each[name] for each in several) for name in set.intersection(*map(set, several))
-        }
-        for type, several in found.items()
-    }
-
-
-def _constants(filter: Filter) -> Iterator[tuple[str, str | int]]:
-    """The attributes that have to equal a string or a whole number, and that."""
-    for each in filter.parts if isinstance(filter, And) else (filter,):
-        match each:
-            case Constraint(Attribute(name), Op.EQ, str() | int() as operand) if not isinstance(
-                operand, bool
-            ):
-                yield name, operand
-
-
-def rows_by_pattern(automata: Iterable[Automaton], patterns: Patterns) -> dict[Pattern, list[int]]:
-    """The numbers of the rows that ask for some automata, by the pattern that each has."""
-    found: dict[Pattern, list[int]] = {}
-    for automaton in automata:
-        for number in automaton.rows:
-            found.setdefault(patterns.pattern(patterns.rows[number]), []).append(number)
-    return found
+                    types.add(named[0])
+    return frozenset(types)
 
 
 def numbered(batches: Iterable[pa.RecordBatch], same: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -144,7 +114,7 @@ class LineGroup(PatternGroup):
         for automaton, line, matches in found:
             if not len(matches):
                 continue
-            for pattern, asking in rows_by_pattern((automaton,), self._patterns).items():
+            for pattern, asking in self._asking(automaton).items():
                 if payload or any(self._patterns.rows[number].until != END for number in asking):
                     yield list(self._written(pattern, asking, line, stream, matches=matches, payload=payload))
                 else:
@@ -152,6 +122,13 @@ class LineGroup(PatternGroup):
                     bare.append(_batch(pattern, subscribers, line, stream, matches))
         if bare:  # many patterns with few matches each go on together
             yield pa.concat_batches(bare)
+
+    def _asking(self, automaton: Automaton) -> dict[Pattern, list[int]]:
+        """The rows that ask for an automaton, by the pattern that each has."""
+        found: dict[Pattern, list[int]] = {}
+        for number in automaton.rows:
+            found.setdefault(self._patterns.pattern(self._patterns.rows[number]), []).append(number)
+        return found
 
     def _written(
         self,
