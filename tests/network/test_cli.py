@@ -450,6 +450,20 @@ def test_what_top_shows_fits_into_80_columns() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_top_says_who_blocks_whom() -> None:
+    link = {"connected": True, "full": True}
+    status = {
+        "blocked": 2,
+        "blocking": ["slow"],
+        "links": {"east": link},
+        "inflow": {"reading": 3, "blocked": 2},
+    }
+    assert top._remarks(Survey({"hub": Seen("hub", "", {**status, "waiting": {}})})) == [
+        "hub: 2 connections wait for the link to east, slow",
+        "hub: 2 clients are blocked",
+    ]
+
+
 def test_a_cycle_is_named() -> None:
     def seen(name: str, *neighbours: str) -> Seen:
         link = {"connected": True, "behind": 0}

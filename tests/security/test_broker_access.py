@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.cli import main
 from fairlead.errors import (
     AccessRefused,
     BrokerRefused,
@@ -101,6 +102,19 @@ async def test_a_certificate_is_a_principal_and_a_token_goes_before_it(
 def test_credentials_are_not_sent_where_others_can_read_them() -> None:
     with pytest.raises(NetworkError, match="everybody on the path can read them"):
         sync.connect("fairlead://broker.example.org", credentials=bearer("x"))
+
+
+def test_the_network_is_surveyed_with_credentials(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = guarded.start(logged=False)
+    monkeypatch.setenv("FAIRLEAD_TOKEN", token("root"))
+    for command in ("topology", "top"):
+        assert main([command, "-b", server.url, "--json"]) == 0
+        assert list(json.loads(capsys.readouterr().out)["brokers"]) == [server.settings.name]
+    monkeypatch.delenv("FAIRLEAD_TOKEN")
+    assert main(["topology", "-b", server.url]) == 2
+    assert "you may not connect" in capsys.readouterr().err
 
 
 def test_a_name_belongs_to_its_principal(guarded: Guarded) -> None:

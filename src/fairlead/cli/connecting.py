@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fairlead.filters.schema import Schema
     from fairlead.model import Instant
     from fairlead.network.addresses import Tls
+    from fairlead.network.survey import Survey
     from fairlead.network.sync import Client
     from fairlead.security.sealing import Sealer
 
@@ -27,6 +28,7 @@ __all__ = [
     "now",
     "sealer_of",
     "seconds",
+    "surveyed",
     "tls_of",
 ]
 
@@ -171,4 +173,18 @@ def connected(
         credentials=credentials_of(arguments),
         sealer=sealer_of(arguments),
         schema=schema,
+    )
+
+
+def surveyed(arguments: argparse.Namespace, *, whole: bool = True, tables: bool = False) -> Survey:
+    """The network of the broker that the options name."""
+    from fairlead.network.survey import survey
+
+    return survey(
+        brokers_of(arguments),
+        whole=whole,
+        tables=tables,
+        tls=tls_of(arguments),
+        patience=arguments.patience,
+        credentials=credentials_of(arguments),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from fairlead.cli.connecting import add_connection_options, brokers_of, connected, now, seconds, tls_of
+from fairlead.cli.connecting import add_connection_options, connected, now, seconds, surveyed
 from fairlead.cli.inputs import add_language_options, language, opened
 from fairlead.cli.terminal import emit_json, note, paint, say, speaks_unicode
 from fairlead.errors import BadInput, FairleadError
@@ -266,9 +266,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
 
 def _brokers_with_logs(arguments: argparse.Namespace) -> set[str]:
     """The brokers of the network that follow changes of the scope graph, as far as one knows from here."""
-    from fairlead.network.survey import survey
-
-    seen = survey(brokers_of(arguments), tls=tls_of(arguments), patience=arguments.patience)
+    seen = surveyed(arguments)
     return {
         name
         for name, each in seen.brokers.items()

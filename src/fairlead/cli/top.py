@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fairlead.cli.connecting import add_connection_options, brokers_of, seconds, tls_of
+from fairlead.cli.connecting import add_connection_options, seconds, surveyed
 from fairlead.cli.terminal import emit_json, say
 from fairlead.errors import BadInput
 
@@ -72,11 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _survey(arguments: argparse.Namespace) -> Survey:
-    from fairlead.network.survey import survey
-
-    return survey(
-        brokers_of(arguments), tls=tls_of(arguments), patience=arguments.patience, whole=arguments.all
-    )
+    return surveyed(arguments, whole=arguments.all)
 
 
 # -- figures -------------------------------------------------------------------------------------------------
@@ -115,7 +111,7 @@ def _remarks(survey: Survey) -> list[str]:
     """Blocked connections and what blocks them; links that are down, why, and since when."""
     told = [(name, seen.status) for name, seen in survey.brokers.items() if seen.status is not None]
     slow = [
-        f"{name}: {_waiting(status['held_up'])} for {', '.join(waited_for)}"
+        f"{name}: {_waiting(status['blocked'])} for {', '.join(waited_for)}"
         for name, status in told
         if status["blocked"] and (waited_for := _waited_for(status))
     ]

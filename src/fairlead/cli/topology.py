@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fairlead.cli.connecting import add_connection_options, brokers_of, tls_of
+from fairlead.cli.connecting import add_connection_options, surveyed
 from fairlead.cli.terminal import emit_json, speaks_unicode, write_utf8
 
 __all__ = ["configure"]
@@ -32,11 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fairlead.network import drawing
-    from fairlead.network.survey import survey
 
-    seen = survey(
-        brokers_of(arguments), tables=arguments.tables, tls=tls_of(arguments), patience=arguments.patience
-    )
+    seen = surveyed(arguments, tables=arguments.tables)
     if arguments.json:
         emit_json(seen.to_json())
     elif arguments.dot or arguments.svg:

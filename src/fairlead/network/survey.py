@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fairlead.errors import FairleadError
 from fairlead.network.addresses import Tls
 from fairlead.network.arguments import addresses_of
 from fairlead.network.client import connect
+
+if TYPE_CHECKING:
+    from fairlead.security.credentials import Credentials
 
 __all__ = ["Seen", "Survey", "Wait", "survey", "surveyed"]
 
@@ -144,6 +147,34 @@ class Survey:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """Questions to brokers: what is asked, and as whom."""
+
+    tables: bool
+    tls: Tls | None
+    patience: float
+    credentials: Credentials | None
+
+    async def seen(self, url: str | Sequence[str]) -> Seen:
+        """A broker, as it answers."""
+        tls = self.tls if all(each.secure for each in addresses_of(url)) else None
+        async with connect(url, tls=tls, patience=self.patience, credentials=self.credentials) as client:
+            status = await client.status()
+            tables = await client.tables() if self.tables else None
+            return Seen(status["broker"], str(client.address), status, tables)
+
+    async def reached(self, name: str, url: str) -> Seen:
+        """A broker that another one has named, or why it is not seen."""
+        if not url:
+            return Seen(name, url, problem="where it listens is not known")
+        try:
+            seen = await self.seen(url)
+        except FairleadError as error:
+            return Seen(name, url, problem=str(error).partition("\n")[0])
+        return seen if seen.name == name else Seen(name, url, problem=f"{seen.name!r} answers at {url}")
+
+
 def survey(
     url: str | Sequence[str],
     *,
@@ -151,25 +182,36 @@ def survey(
     tables: bool = False,
     tls: Tls | None = None,
     patience: float = 5.0,
+    credentials: Credentials | None = None,
 ) -> Survey:
     """Ask the broker at this address and, for the whole network, its neighbours, theirs, and so on.
 
     Of several addresses, the first broker that can be reached is asked.
 
-    If the first one cannot be asked, that is an error; of the others it is noted.
+    If the first one cannot be asked, that is an error; of the others it is noted. All are shown the same
+    credentials.
     """
-    return asyncio.run(surveyed(url, whole, tables, tls, patience))
+    return asyncio.run(
+        surveyed(url, whole=whole, tables=tables, tls=tls, patience=patience, credentials=credentials)
+    )
 
 
 async def surveyed(
-    url: str | Sequence[str], whole: bool, tables: bool, tls: Tls | None, patience: float
+    url: str | Sequence[str],
+    *,
+    whole: bool = True,
+    tables: bool = False,
+    tls: Tls | None = None,
+    patience: float = 5.0,
+    credentials: Credentials | None = None,
 ) -> Survey:
     """The same, on an event loop."""
-    first = await _survey_broker(url, tables, tls, patience)
+    asking = _Asking(tables, tls, patience, credentials)
+    first = await asking.seen(url)
     found = {first.name: first}
     ahead = _unknown(first, found) if whole else {}
     while ahead:
-        answers = await asyncio.gather(*(_reached(*each, tables, tls, patience) for each in ahead.items()))
+        answers = await asyncio.gather(*(asking.reached(*each) for each in ahead.items()))
         found |= dict(zip(ahead, answers, strict=True))
         ahead = {name: url for seen in answers for name, url in _unknown(seen, found).items()}
     return Survey(found)
@@ -178,20 +220,3 @@ async def surveyed(
 def _unknown(seen: Seen, found: dict[str, Seen]) -> dict[str, str]:
     links = {} if seen.status is None else seen.status["links"]
     return {name: link["url"] for name, link in sorted(links.items()) if name not in found}
-
-
-async def _reached(name: str, url: str, tables: bool, tls: Tls | None, patience: float) -> Seen:
-    if not url:
-        return Seen(name, url, problem="where it listens is not known")
-    try:
-        seen = await _survey_broker(url, tables, tls, patience)
-    except FairleadError as error:
-        return Seen(name, url, problem=str(error).partition("\n")[0])
-    return seen if seen.name == name else Seen(name, url, problem=f"{seen.name!r} answers at {url}")
-
-
-async def _survey_broker(url: str | Sequence[str], tables: bool, tls: Tls | None, patience: float) -> Seen:
-    certificates = tls if all(each.secure for each in addresses_of(url)) else None
-    async with connect(url, tls=certificates, patience=patience) as client:
-        status = await client.status()
-        return Seen(status["broker"], str(client.address), status, await client.tables() if tables else None)

@@ -209,7 +209,10 @@ class Client:
     async def _not_acknowledged(self, durable: str) -> NotAcknowledged:
         """The error that names the brokers that have not acknowledged a subscription."""
         status = await self._client.status()
-        found = await surveyed(status["url"], True, False, self._client._tls, REACH_S)
+        client = self._client
+        found = await surveyed(
+            status["url"], tls=client._tls, patience=REACH_S, credentials=client._credentials
+        )
         away = [f"{name!r} ({why})" for name, why in sorted(found.absent.items())]
         whom = f"the durable subscription of {durable!r}" if durable else "the subscription"
         where, by = status["broker"], ", ".join(away) or "all brokers"
