@@ -23,7 +23,7 @@ from typing import Any, Final
 __all__ = ["LIBRARIES", "cache_directory", "is_fast", "kernel"]
 
 LIBRARIES: Final = ("numba", "numpy", "pyarrow")
-"""What kernels and their arrays need: the libraries of the extra `fast`."""
+"""The libraries that kernels and their arrays need: those of the extra `fast`."""
 
 
 @cache

@@ -5,7 +5,8 @@
 They are refused in public identifiers: modules, classes, functions, methods, their parameters, fields, constants;
 and in all names of functions, classes and attributes, private ones too.
 
-A docstring opens with a noun or a verb, not with What, Who, Which, Where or How.
+A docstring opens with a noun or a verb, not with What, Who, Which, Where or How. That holds for the strings below
+constants and attributes, too.
 """
 
 from __future__ import annotations
@@ -72,11 +73,11 @@ def defined_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def docstrings(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The docstrings of a module, and of all its classes, functions and methods."""
+    """The docstrings of a module, of all its classes, functions and methods, and of constants and attributes."""
     for node in nodes:
         match node:
-            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield ast.get_docstring(node) or ""
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield text
 
 
 def refused_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> set[str]:
@@ -129,6 +130,9 @@ def test_a_refused_name_is_seen_wherever_it_is_public(source: str, names: set[st
         ('def _private():\n    """Who knows."""', ["Who knows."]),
         ('class _A:\n    def b(self):\n        """Which one."""', ["Which one."]),
         ('if True:\n    def f():\n        """Where f is."""', ["Where f is."]),
+        ('A = 1\n"""How many there are."""', ["How many there are."]),
+        ('class A:\n    b: int\n    """What b is."""\n    c: int\n    """The c."""', ["What b is."]),
+        ('class A:\n    def b(self):\n        self.c = 1\n        """Who has c."""', ["Who has c."]),
     ],
 )
 def test_a_vague_docstring_is_seen_wherever_it_is(source: str, texts: list[str]) -> None:

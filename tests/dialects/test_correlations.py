@@ -232,7 +232,8 @@ def test_a_text_without_a_correlation_and_a_filter_with_one_are_refused() -> Non
 
 
 PYSIGMA = json.loads((Path(__file__).parents[1] / "corpus" / "pysigma.json").read_text())
-"""What pySigma 2.0.1, the library of Sigma itself, makes of correlations: null where it refuses one."""
+"""The answers of pySigma 2.0.1, the library of Sigma itself, about correlations: null where it refuses
+one."""
 
 
 def test_what_pysigma_accepts_is_read_with_the_same_values() -> None:

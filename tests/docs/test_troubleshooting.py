@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OWN = re.compile(r"'[^']*'|a subscription has no |FILE:LINE:|No module named .*|\bparquet\b|…")
-"""What in a quoted message is an example's own."""
+"""The parts of a quoted message that are an example's own."""
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ from fairlead.model import (
 X = Attribute("x")
 INTS = Schema(attributes={"x": "int"})
 PAIRS = 20 * settings.default.max_examples
-"""How many pairs of one table are compared."""
+"""The number of pairs of one table that are compared."""
 
 Asked = tuple[Op, Any]
 OTHERS: list[Any] = [

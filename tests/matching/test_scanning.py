@@ -112,7 +112,7 @@ NEARLY_UTF8 = (
         b"\xfe",
     ),
 )
-"""What is UTF-8, and what is not by one byte."""
+"""Texts in UTF-8, and others that are not by one byte."""
 MORE = (
     b'{"a":\xff}',
     *(b'{"a":"x","b":"' + text + b'z"}' for text in NEARLY_UTF8),

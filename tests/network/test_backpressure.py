@@ -29,7 +29,7 @@ from fairlead_lab.testing.nodes import End, linked
 
 LIMITS = Limits(buffer_bytes=300, queue=3, link_window=3)
 HEARD = 10
-"""How many publications are read from a connection at once."""
+"""The number of publications that are read from a connection at once."""
 
 
 class Reader(End):

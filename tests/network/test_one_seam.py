@@ -163,7 +163,7 @@ class Trial:
 
     turns: list[list[Step]]
     at: dict[str, int]
-    """Where clients are."""
+    """The positions of clients."""
     logged: bool = True
     rules: str = "none"
     strategy: str = "covering"

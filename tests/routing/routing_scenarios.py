@@ -358,7 +358,7 @@ class Played:
     delivered: list[Delivered]
     """In the end, at rest."""
     expected: list[Delivered]
-    """What the embedded bus delivers."""
+    """The deliveries of the embedded bus."""
     forwards: Counter[str]
 
     @property

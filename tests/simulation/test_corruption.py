@@ -92,7 +92,8 @@ def state(broker: Broker) -> dict[str, Any]:
 
 
 FOLLOWS = {"entries": {"indexes", "mergers"}, "spurious": {"entries", "indexes"}}
-"""What is computed from a part, and changes with it: the index, and mergers that have no entry any more."""
+"""Parts that are computed from another, and change with it: the index, and mergers that have no entry any
+more."""
 
 
 @pytest.mark.parametrize("part", [each for each in PARTS if each not in ("messages", "insertions")])

@@ -39,7 +39,7 @@ from fairlead_lab.testing import patterns as made
 
 Row = dict[str, Any]
 TOGETHER = {"group": "int", "key": "bigint", "follows": "boolean", **STREAM, **PROGRESS}
-"""What comes together for a key."""
+"""The columns of what comes together for a key."""
 RICH = (
     "spike: A followed by B within 9 us, same k",
     "spike: [x > 2] as big, giving size = big.x",

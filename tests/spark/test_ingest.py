@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Found = Notification | Rejection | None
-"""What a row says: a notification, a rejection, or that the line was blank."""
+"""The reading of a row: a notification, a rejection, or that the line was blank."""
 
 LONG = range(-(2**63), 2**63)
 

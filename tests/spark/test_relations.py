@@ -25,7 +25,8 @@ TEXTS = (
     "A.z < B.x",
 )
 UNLIKE = ("A[1].x < A[2].x", "named: A.x < B.x", "A.s < B.s", "A.x < A.y and B")
-"""What is no tree of types, is public, compares strings or the attributes of one event: objects are made."""
+"""Subscriptions beyond trees of public types: objects are made, as for comparisons of strings or of one
+event's attributes."""
 
 
 def events(rng: Random, size: int) -> pa.RecordBatch:

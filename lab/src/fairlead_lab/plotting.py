@@ -54,7 +54,7 @@ class Line:
     is_chief: bool = False
     """Drawn on top, and wider."""
     texts: Sequence[str] = ()
-    """What is written at the points."""
+    """The texts written at the points."""
 
 
 @dataclass(frozen=True, slots=True)

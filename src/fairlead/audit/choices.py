@@ -177,7 +177,7 @@ class Walks:
     competes: bool = False
     """Whether the publisher is one of those that internal policies choose among."""
     held: _Held | None = None
-    """What was held before, where these are the rest of its paths."""
+    """The choices held before, where these are the rest of their paths."""
 
     @cached_property
     def publisher(self) -> str:
@@ -415,7 +415,7 @@ class Replay:
 
     state: dict[StateKey, Any] = field(default_factory=dict)
     released: list[tuple[Walks, Arrived]] = field(default_factory=list)
-    """What policies have let go of since it was last looked at: paths of earlier notifications."""
+    """Paths of earlier notifications that policies have released since the last look."""
     _graph: ScopeGraph | None = None
 
     def take(self, walks: Walks) -> Arrived:
@@ -487,7 +487,7 @@ class Law:
 
     turns: tuple[int, ...] = ()
     options: list[int] = field(default_factory=list)
-    """How many options there were, each time."""
+    """The number of options, each time."""
     releases: list[StateKey] = field(default_factory=list)
     """The policies that the notification lets go of what they hold."""
 

@@ -85,7 +85,7 @@ OPTIONAL: Final = frozenset({"version"})
 """Columns that traces of earlier versions lack."""
 
 _ROWS: Final = 100_000
-"""How many rows become one row group."""
+"""The number of rows in one row group."""
 
 
 # -- events and rows ---------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def jsonable_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 _MORE: Final = frozenset({"document", "content"})
-"""What a notification may have beside its envelope and attributes."""
+"""The members that a notification may have beside its envelope and attributes."""
 _ENVELOPE: Final = {"id": "id", "producer": "producer", "event_time": "time", "sequence": "sequence"}
 
 

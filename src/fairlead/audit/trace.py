@@ -192,7 +192,7 @@ class Language:
 
     schema: str | None = None
     extensions: Mapping[str, str] = field(default_factory=dict)
-    """Where each type of an extension comes from, by the type's name."""
+    """The origin of each type of an extension, by the type's name."""
 
     @classmethod
     def spoken(cls, schema: Schema | None) -> Language | None:

@@ -85,7 +85,7 @@ NO_ADVERTISEMENTS: Final = "this broker has no advertisements: set [routing] adv
 REPLACING: Final = "\0"
 """The id under which a filter is in effect while it replaces another one."""
 RENEWED_MAX: Final = 10_000
-"""How many interests it remembers that somebody has asked to renew."""
+"""The number of interests it remembers that somebody has asked to renew."""
 _CALLS: Final = frozenset(get_args(Call))
 """The kinds of calls. Most messages are none, and to ask `isinstance` of each kind takes long."""
 
@@ -133,13 +133,14 @@ class Broker:
         self.links: dict[str, LinkId] = {}
         """Over which link each neighbour is one."""
         self.severed: set[str] = set()
-        """Who was a neighbour from the start, and is not any more: what still comes over that link is late."""
+        """Neighbours from the start that are neighbours no more: messages that still come over those links
+        are late."""
         self._awaited: set[str] = set()
         self._renewed: dict[Interest, None] = {}
         self.identities = Published() if identities is None else identities
-        """What was published here, as far as that is remembered."""
+        """The identities published here, as far as they are remembered."""
         self._delivered, self._logged = Delivered[Identity](), Delivered[Identity]()
-        """What was delivered here, and what of it was in the log."""
+        """The notifications delivered here, and those of them that were in the log."""
         self.may_have_unserved = False
         """Whether advertisements were withdrawn since that was looked at, where subscriptions last."""
         self._advertised = Advertisements(self._advertised_by, _not_advertised)

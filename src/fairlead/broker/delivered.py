@@ -20,7 +20,7 @@ Identity = TypeVar("Identity", bound=Hashable)
 """A producer and an id, in a form that is the same for each copy."""
 
 LATEST: Final = 100_000
-"""How many are remembered, at least."""
+"""The number of identities remembered, at least."""
 
 
 class Delivered(Generic[Identity]):

@@ -23,7 +23,7 @@ from fairlead.rules import Seam
 __all__ = ["Disclosure"]
 
 PARTS_MAX: Final = 100_000
-"""How many parts of interests are remembered for a neighbour."""
+"""The number of parts of interests remembered for a neighbour."""
 _Change: TypeAlias = tuple[tuple[Interest, ...], tuple[Interest, ...]]
 
 

@@ -294,7 +294,8 @@ class Append(Struct, frozen=True):
     source: str
     notification: Notification
     origin: str = ""
-    """Where it was published, if a neighbour has forwarded it; and as which record of the log there, from 1."""
+    """The broker where it was published, if a neighbour has forwarded it; and its record in the log there,
+    from 1."""
     position: int = 0
 
 

@@ -85,7 +85,7 @@ class Pending(Generic[Origin, Routed, Content]):
     duplicates: list[Entry[Routed, Content]] = field(default_factory=list)
     then: Callable[[], None] | None = None
     cursors: int = 0
-    """How many changes of the log's cursors have to be synced as well."""
+    """The number of changes of the log's cursors that have to be synced as well."""
 
 
 class SendOn(NamedTuple, Generic[Origin, Routed, Content]):

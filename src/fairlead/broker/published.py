@@ -21,13 +21,13 @@ from fairlead.model.order import Identity, LatestIdentities, identity_of
 __all__ = ["Published", "Sent"]
 
 EACH: Final = 100_000
-"""How many of one producer are remembered, at most;"""
+"""The number of identities of one producer that are remembered, at most;"""
 FAIR: Final = 10_000
-"""how many, whatever others do: a client has no more under way;"""
+"""the number that is remembered whatever others do: a client has no more in flight;"""
 TOTAL: Final = 500_000
-"""and of all."""
+"""and the number of all."""
 SENT: Final = 100_000
-"""How many of those are remembered that nobody asked an answer for, at least."""
+"""The number of best-effort identities remembered, at least: nobody waits for an answer about them."""
 
 
 class Sent:

@@ -18,7 +18,7 @@ class Settings:
 
     strategy: Strategy
     advertisements: Strategy | None = None
-    """How advertisements travel; None where there are none."""
+    """The strategy for advertisements; None where there are none."""
     parent: str | None = None
     """The broker above this one, in a hierarchy."""
     children: frozenset[str] = frozenset()
@@ -29,14 +29,14 @@ class Settings:
     """Whether the parent gets every notification. It need not, where it passes on subscriptions to those who
     advertise to it."""
     widen: Callable[[Filter], Filter] | None = None
-    """What other brokers are told a client asks for, where that is more than it does."""
+    """The filter that other brokers get for a client's, where that is wider than what the client asks for."""
     cyclic: bool = False
     """Whether there may be several ways between two brokers."""
     in_order: bool = True
     """Whether what one producer publishes arrives in its order also where there are several trees: then the next
     one waits until the one before is under way nowhere any more."""
     batch_us: int = 0
-    """How long messages to a neighbour may wait for others, to go as one."""
+    """The time that messages to a neighbour may wait for others, to go as one."""
     durable: bool = False
     """Whether a publication goes to the log before it goes anywhere else."""
     lasting: bool = False

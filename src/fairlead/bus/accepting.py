@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Accepting", "Bury"]
 
 Bury = Callable[[Delivery, int, str], None]
-"""What is done with a delivery that is dead, after how many attempts, and why."""
+"""A function for dead deliveries: called with the delivery, its number of attempts, and the reason."""
 
 ALONE = ""
 """The member of a subscriber that is not shared."""

@@ -69,7 +69,7 @@ class Subscription:
         self.subscriber = subscriber
         self.filter = filter
         self.granted = filter if granted is None else granted
-        """What the rules of the bus grant of the filter: only that is delivered."""
+        """The part of the filter that the rules of the bus grant: only that is delivered."""
         self.on = on
         """The condition beside the filter."""
         self._suppression = None if on is None else on.begin()

@@ -27,7 +27,7 @@ Callback: TypeAlias = Callable[[Notification], object]
 Overflow: TypeAlias = Literal["block", "drop_oldest"]
 
 ERRORS_MAX: Final = 100
-"""How many of its latest errors a subscriber keeps; all are counted."""
+"""The number of latest errors a subscriber keeps; all are counted."""
 
 
 class Group(NamedTuple):
@@ -37,7 +37,7 @@ class Group(NamedTuple):
     number: int
     """Its number among those that the subscriber gets of it, from 0."""
     of: int
-    """How many the subscriber gets of it."""
+    """The number of versions that the subscriber gets of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["configure"]
 
 BATCH: Final = 1_000
-"""How many lines of a file are read before composites are printed; of standard input, one: a person may wait."""
+"""Lines of a file that are read before composites are printed; of standard input, one: a person may wait."""
 REJECTED_SHOWN: Final = 5
 ID_SHOWN: Final = 12
-"""How long an id may be to be shown in full; longer ones are hashes."""
+"""The length up to which an id is shown in full; longer ones are hashes."""
 MEMBERS: Final = frozenset(("id", "subscriber", "pattern", "fair", "choice", "from", "until"))
-"""What a row may have."""
+"""The members that a row may have."""
 SHAPE: Final = (
     'a pattern looks like {"id": "p1", "subscriber": "ada", "pattern": "A followed by B within 1 hour"}'
 )

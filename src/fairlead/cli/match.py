@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["configure"]
 
 BATCH = 1_000
-"""How many lines of a file are matched at once; from standard input, one: a person may wait."""
+"""Lines of a file that are matched at once; from standard input, one: a person may wait."""
 REJECTED_SHOWN = 5
 TIMES_LOOKED_AT = 1_000
 REMEMBERED = 1_000_000
-"""How many identities are remembered to recognise duplicates."""
+"""The number of identities remembered to recognise duplicates."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

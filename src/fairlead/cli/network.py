@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["configure"]
 
 END_S: Final = 10.0
-"""How long a broker may take to end before it is killed."""
+"""The time a broker may take to end before it is killed."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

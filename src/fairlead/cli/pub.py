@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["configure", "event_of"]
 
 IN_FLIGHT_MAX: Final = 2_000
-"""How many events may wait for their acknowledgement."""
+"""The number of events that may wait for their acknowledgement."""
 SHOWN: Final = 5
 
 

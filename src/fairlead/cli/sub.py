@@ -129,7 +129,7 @@ APART: Final = {
     "fair": ("filter", "wanted", "durable"),
     "durable": ("policy",),
 }
-"""What does not go together."""
+"""Options that exclude each other."""
 WITH: Final = {
     "lateness": ("pattern", "fair"),
     "clock": ("pattern", "fair"),

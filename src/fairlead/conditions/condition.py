@@ -29,7 +29,7 @@ __all__ = [
 
 PRODUCER: Final = "producer"
 OVER_MAX: Final = 1_000_000
-"""How many values a window may have."""
+"""The number of values a window may have."""
 _NO_VALUE: Final = frozenset({Kind.ABSENT, Kind.NAN, Kind.OBJECT})
 Duration: TypeAlias = int | str | timedelta
 

@@ -14,7 +14,7 @@ __all__ = ["Lines"]
 _LOCATION: Final = re.compile(
     r"(?:\[\[(?P<several>.+?)\]\](?: (?P<number>\d+):)?|\[(?P<table>.+?)\])? ?(?P<key>[^\s:\[\]]+)?:"
 )
-"""How an error begins: `[table] key:`, `[[table]] 2: key:`, `[table]:` or `key:`."""
+"""The beginning of an error: `[table] key:`, `[[table]] 2: key:`, `[table]:` or `key:`."""
 _KEY: Final = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w.-]+))\s*=""")
 _LONG: Final = ('"""', "'''")
 

@@ -36,7 +36,7 @@ class Reading:
     def __init__(self, format: Format, resolve: Callable[[str], str] = str) -> None:
         self._format = format
         self._resolve = resolve
-        """Where a path in the file leads."""
+        """Resolves a path in the file."""
         self._names = tuple(name for name in format if name)
         self.problems: list[str] = []
         self.unsound: set[str] = set()

@@ -123,7 +123,7 @@ class ProblemDetails(TypedDict):
     status: int
     detail: str
     index: NotRequired[Count]
-    """Which event of a batch it is about."""
+    """The number of the event within its batch."""
 
 
 class Health(TypedDict):

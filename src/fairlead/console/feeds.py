@@ -37,9 +37,9 @@ from fairlead.network.settings import POLICIES
 __all__ = ["CHUNK_BYTES", "ControlEvent", "Event", "Feed", "Wanted", "offset_in"]
 
 CHUNK_BYTES: Final = 1 << 16
-"""How much is sent at a time."""
+"""The number of bytes sent at a time."""
 INSTALL_S: Final = 5.0
-"""How long brokers that are away are waited for."""
+"""The time that brokers that are away are waited for."""
 SUBSCRIPTION: Final = "http"
 PARAMETERS: Final = tuple(StreamParameters.__annotations__)
 

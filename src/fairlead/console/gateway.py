@@ -52,7 +52,7 @@ ANSWERS: Final = frozenset({"http.response.start", "websocket.accept", "websocke
 """The messages of an application that answer a request."""
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="fairlead", Basic realm="fairlead"'}
 PEER: Final = "peer certificate"
-"""Where the state of a connection has the certificate of the other side."""
+"""The key under which the state of a connection has the certificate of the other side."""
 ROUTES: Final = frozenset(path for path, _ in OPERATIONS)
 
 
@@ -67,17 +67,18 @@ class HttpLimits:
     """The most events of one request."""
     streams: int = 1_000
     agents: int = 100
-    """How many principals have a session between their requests."""
+    """The number of principals that may have a session between their requests."""
     connections: int = 2_000
     """All connections: more than streams, so that health and metrics always respond."""
     headers_s: float = 10.0
-    """How long a connection may take to send the headers of a request: silent ones are closed."""
+    """The time a connection may take to send the headers of a request: silent ones are closed."""
     patience_s: float = 30.0
-    """How long a request may take to arrive, and to be acknowledged."""
+    """The time a request may take to arrive, and to be acknowledged."""
     message_bytes: int = 1 << 20
     """The longest message of a client on a WebSocket."""
     ping_s: float = 20.0
-    """How often a client on a WebSocket is pinged; one that does not respond for as long is disconnected."""
+    """The interval of pings to a client on a WebSocket; one that does not respond for as long is
+    disconnected."""
     beat_s: float = 15.0
     """After so long without an event a stream of server-sent events shows that it is alive."""
 

@@ -31,7 +31,7 @@ COUNTERS: Final = {
     "dropped": "notifications left out because a destination was slow or away",
     "rejected": "deliveries that a subscriber has rejected",
 }
-"""What a node counts, in words."""
+"""The counters of a node, in words."""
 
 
 PROCESS: Final = {
@@ -51,7 +51,7 @@ class Requests:
     answered: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """Requests by method, route and status."""
     streams: int = 0
-    """How many are open."""
+    """The number of open streams."""
 
 
 def exposition(server: Server, requests: Requests) -> str:

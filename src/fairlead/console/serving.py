@@ -38,7 +38,7 @@ TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-
 VERSION: Final = "13"
 """The version of WebSockets."""
 HEALTH_CONNECTIONS: Final = 100
-"""How many may ask for health and metrics at once, at a listener of their own."""
+"""The number of connections that may ask for health and metrics at once, at a listener of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Serving:
     port: int
     gateway: Gateway
     health_port: int | None = None
-    """Where health and metrics are served by themselves."""
+    """The port at which health and metrics are served by themselves."""
 
 
 @contextlib.asynccontextmanager

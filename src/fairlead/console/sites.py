@@ -24,9 +24,9 @@ __all__ = ["Sites"]
 SINGLE: Final = ("host", "origin", "sec-fetch-site", "referer")
 """Headers that decide here: a request has each of them once, at most."""
 FROM_HERE: Final = ("same-origin", "none")
-"""What `Sec-Fetch-Site` says of a page of this host, and of a user who entered the address."""
+"""The values of `Sec-Fetch-Site` for a page of this host, and for a user who entered the address."""
 BROWSERS: Final = "mozilla/"
-"""How the `User-Agent` of every browser begins; pages of other sites cannot change it."""
+"""The beginning of every browser's `User-Agent`; pages of other sites cannot change it."""
 
 
 class Sites:

@@ -93,7 +93,7 @@ class Kernel(ABC, Generic[Query, Event_co]):
         self._bound = BEGINNING
         self._buffered: list[Occurrence] = []
         self.late = 0
-        """How many occurrences were fed too late, and left out."""
+        """The number of occurrences that were fed too late, and left out."""
 
     @property
     def bound(self) -> int:

@@ -19,7 +19,7 @@ from fairlead.model.order import BEGINNING, OrderKey
 __all__ = ["Occurrence", "Rank", "TimeEvent", "first_rank", "rank_from_json"]
 
 Rank: TypeAlias = tuple[int, int, int, str, bool, int, str]
-"""What is compared: end, start, whether it is a composite, producer or pattern, sequence, id."""
+"""The values compared: end, start, whether it is a composite, producer or pattern, sequence, id."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LENGTH_MAX", "NAMELESS", "FilterReader", "render_prefix", "render_value"]
 
 LENGTH_MAX: Final = 1_000_000
-"""How many characters a text may have."""
+"""The number of characters a text may have."""
 NAMELESS: Final = frozenset({"composite", "composite.partial", "relation"})
 """The types of what is found for patterns and fair subscriptions without a name: nothing else is called so."""
 _PLACE: Final = re.compile(r"line (\d+), column (\d+): ([^\n]*)")
@@ -35,7 +35,7 @@ class FilterReader(Reader):
 
     __slots__ = ("schema",)
     WHOLE: ClassVar = "text"
-    """What is read, as complaints call it."""
+    """The name of the whole in complaints."""
 
     def __init__(self, source: str, schema: Schema | None = None) -> None:
         if len(source) > LENGTH_MAX:

@@ -26,7 +26,7 @@ __all__ = ["NEUTRAL", "WINDOW", "Assignments", "Count", "Handout", "Terms"]
 Member = TypeVar("Member", bound=Hashable)
 
 WINDOW: Final = 100
-"""How many ordinals a member of a shared subscriber holds at most, where it does not say."""
+"""The number of ordinals that a member of a shared subscriber holds at most, where it does not say."""
 WINDOW_MAX: Final = 4_096
 
 
@@ -39,11 +39,11 @@ class Terms:
     per: str = ""
     """The attribute whose values are keys: deliveries of one key go to one member, in their order."""
     window: int = 0
-    """How many deliveries a member holds at most; 0: the default."""
+    """The number of deliveries that a member holds at most; 0: the default."""
     attempts_max: int = 0
     """After so many failed attempts a delivery is dead; 0: never."""
     accept_within_us: int = 0
-    """How long a member may hold a delivery without a word; 0: for ever."""
+    """The time a member may hold a delivery without a word; 0: for ever."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.window <= WINDOW_MAX:

@@ -21,7 +21,7 @@ class Validity:
     since: OrderKey | None = None
     until: OrderKey | None = None
     requested: OrderKey | None = None
-    """Where `since` was moved: the requested beginning; the least key stands for the very first."""
+    """The requested beginning, where `since` was moved; the least key stands for the very first."""
 
     def __contains__(self, key: OrderKey) -> bool:
         return (self.since is None or self.since <= key) and (self.until is None or key < self.until)

@@ -39,11 +39,12 @@ __all__ = ["Algebra", "Normal", "Relation", "covers", "identical", "overlaps", "
 RelationName = Choice["identical", "covers", "covered", "overlaps", "disjoint"]
 
 PAIRS_MAX: Final = 200_000
-"""How many pairs of conjunctions are compared for one answer."""
+"""The number of pairs of conjunctions that are compared for one answer."""
 COMPARED_MAX: Final = 50_000
-"""How many of them are looked at closely, before `covers` gives up and says no."""
+"""The number of them that are looked at closely before `covers` gives up and says no."""
 SUBTRACTED_MAX: Final = 50_000
-"""How many extents the subtractions for one answer may touch before `covers` gives up and says no."""
+"""The number of extents that the subtractions for one answer may touch before `covers` gives up and says
+no."""
 LITERALS_MAX: Final = 64
 """Up to this many literals of a conjunction are compared with each other."""
 _REMEMBERED: Final = 4096

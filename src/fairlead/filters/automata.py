@@ -46,7 +46,7 @@ __all__ = [
 W = TypeVar("W", str, bytes)
 
 Row = tuple[tuple[int, ...], tuple[int, ...]]
-"""Where each run of symbols begins (the first at 0), and the state to which it leads."""
+"""The beginnings of the runs of symbols (the first at 0), and the state to which each leads."""
 
 STATES_MAX = 20_000
 """The most states that an automaton, or an intermediate step on the way to one, may have."""

@@ -82,7 +82,7 @@ COMPARABLE: Final = ORDERED | {
 }
 """The kinds that = and != can name."""
 KIND_NAMES: Final = {kind.value: kind for kind in Kind if kind not in (Kind.ABSENT, Kind.NAN, Kind.NULL)}
-"""What `is` can ask for besides the types of the schema: `price is number`."""
+"""The kinds that `is` can ask for besides the types of the schema: `price is number`."""
 
 _SETS: Final = frozenset({Op.SUBSET, Op.SUPERSET, Op.DISJOINT, Op.OVERLAPS})
 _ORDER: Final = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})

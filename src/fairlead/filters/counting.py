@@ -54,7 +54,7 @@ class CountingIndex:
         self._tested: dict[Hashable, tuple[_Predicate, ...]] = {}
         self._always: dict[Hashable, None] = {}
         self.tests = 0
-        """How many extents were found to hold a value, or tested for it, so far."""
+        """The number of extents that were found to hold a value, or tested for it, so far."""
 
     def __len__(self) -> int:
         return len(self._counted)
@@ -168,7 +168,7 @@ class _TermIndex:
     def __init__(self, term: Term) -> None:
         self.term = term
         self.uses = 0
-        """How many conjunctions constrain the term, whether they are counted by it or tested."""
+        """The number of conjunctions that constrain the term, whether they are counted by it or tested."""
         self._alike: Counter[Hashable] = Counter()
         self._postings: dict[Extent, _Posting] = {}
         self._by_value: defaultdict[Any, dict[Extent, _Posting]] = defaultdict(dict)

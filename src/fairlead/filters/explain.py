@@ -38,11 +38,11 @@ class Explanation:
     filter: Filter
     holds: bool
     join: Literal["all", "any", "not"] | None = None
-    """How the parts are joined; None for a leaf."""
+    """The connective of the parts; None for a leaf."""
     parts: tuple[Explanation, ...] = ()
     term: Term | None = None
     value: Any = ABSENT
-    """What the notification gives to a leaf's term."""
+    """The value that the notification gives to a leaf's term."""
     sentence: str = ""
 
     @property

@@ -20,7 +20,7 @@ from fairlead.model import Key, Notification, key_of, value_of
 __all__ = ["DEPTH_MAX", "EVERYTHING", "NOTHING", "And", "Filter", "Not", "Or", "Tested"]
 
 DEPTH_MAX: Final = 200
-"""How deep `and`, `or` and `not` may nest."""
+"""The depth to which `and`, `or` and `not` may nest."""
 
 
 def _depth_above(parts: Iterable[Filter]) -> int:

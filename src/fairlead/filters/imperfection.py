@@ -28,7 +28,7 @@ __all__ = ["estimated"]
 _EXACT_UNION_MAX: Final = 8
 """Up to this many filters are united by inclusion and exclusion; more are taken as independent."""
 _SINGLE: Final = 0.001
-"""What one number or one word weighs within its kind."""
+"""The weight of one number or one word within its kind."""
 _FAR: Final = 10**100
 
 

@@ -150,7 +150,7 @@ _ENVELOPE: Final = {
     "time": Extent.of_kinds(Kind.ABSENT, Kind.NULL, Kind.TIME),
     "tuple": ~Extent.of_kinds(Kind.SET, Kind.ARRAY),
 }
-"""What a notification makes sure of for the attributes that have a meaning of their own."""
+"""The extents that a notification ensures for the attributes that have a meaning of their own."""
 
 
 class Conjunction:

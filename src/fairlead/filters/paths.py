@@ -47,7 +47,7 @@ _OTHER: Final = ""
 """Stands for all names that neither of two paths mentions: no element has the empty name."""
 
 _STEPS_MAX: Final = 200_000
-"""How many steps a comparison of two paths may take before it is `Undecided`."""
+"""The number of steps a comparison of two paths may take before it is `Undecided`."""
 
 Covers: TypeAlias = Callable[[Filter, Filter], bool]
 Overlaps: TypeAlias = Callable[[Filter, Filter], bool]

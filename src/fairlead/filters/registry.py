@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Literal = str | bytes
-"""What may stand to the right of an operator of an extension."""
+"""A value to the right of an operator of an extension."""
 
 ENTRY_POINTS: Final = "fairlead.extensions"
 """The group of entry points that installed packages list their types under."""

@@ -89,7 +89,7 @@ KINDS: Final = {
 ALIASES: Final = {"float": "number", "decimal": "number", "bool": "boolean", "timestamp": "time"}
 
 _KIND_WORDS: Final = frozenset({*KINDS, *ALIASES, *(kind.value for kind in Kind)})
-"""What `is` and the schema read as kinds, so no type may have such a name."""
+"""The words that `is` and the schema read as kinds, so no type may have such a name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

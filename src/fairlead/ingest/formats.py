@@ -10,7 +10,7 @@ from fairlead.errors import ValueRefused
 __all__ = ["HEAD_BYTES", "format_of", "format_of_all"]
 
 HEAD_BYTES: Final = 256
-"""How much of a file `format_of` looks at."""
+"""The number of bytes of a file that `format_of` looks at."""
 _MAGIC: Final = {b"PAR1": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
 _SUFFIXES: Final = {
     "parquet": "parquet",

@@ -39,7 +39,7 @@ class Fields:
     time: str = "time"
     sequence: str = "sequence"
     times: Times = ANY
-    """How the time is written."""
+    """The notation of the time."""
 
     def __post_init__(self) -> None:
         for name in _ENVELOPE:

@@ -18,7 +18,7 @@ _OWN: Final = (
     (re.compile(r",? line \d+ column \d+"), ""),
     (re.compile(r"(: |, not |\bnot )(?:['\"\d\[({<-].*)$", re.DOTALL), ""),
 )
-"""What in a reason is a value or a place, and what stands for it."""
+"""The parts of a reason that are a value or a place, and what stands for them."""
 
 
 def kind_of_reason(reason: str) -> str:

@@ -20,7 +20,7 @@ from fairlead.model.encoding import parse_number
 __all__ = ["ANY", "UNITS", "Times", "suspected_unit"]
 
 UNITS: Final = {"s": Decimal(10**6), "ms": Decimal(10**3), "us": Decimal(1), "ns": Decimal("0.001")}
-"""How many microseconds each unit has."""
+"""The number of microseconds in each unit."""
 _PLAUSIBLE: Final = range(Instant.parse("2000-01-01").microseconds, Instant.parse("2100-01-01").microseconds)
 
 

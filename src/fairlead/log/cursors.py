@@ -38,7 +38,7 @@ class Cursors(MutableMapping[str, int]):
         self._changed: set[str] = set()
         self._writing: set[str] = set()
         self.version = self._writing_version = self.synced = 0
-        """How many changes there were; how many of them are being written; how many are synced."""
+        """The number of changes so far; of those that are being written; of those that are synced."""
         for name, offset in offsets.items():
             self.replay(name, offset)
 

@@ -40,7 +40,7 @@ MAGIC: Final = b"\x89FLID\r\n\x1a"
 VERSION: Final = 1
 SUFFIX: Final = ".identities"
 UNFINISHED: Final = (".new", ".partial")
-"""What a run is called until it is synced: now, and in earlier versions."""
+"""Suffixes of a run until it is synced: now, and in earlier versions."""
 _HEAD: Final = Struct("<8sI16sIQq")
 HEAD_BYTES: Final = 64
 KEY_BYTES, OFFSET_BYTES = 12, 6
@@ -52,7 +52,7 @@ LATEST: Final = 100_000
 LATEST_MAX: Final = 8
 """So many times as many are in memory where nothing can be written; then the oldest are forgotten."""
 WRITE_US: Final = 60_000_000
-"""What is in memory is written after so long: so much of the log is read again after a crash."""
+"""The time after which memory is written: so much of the log is read again after a crash."""
 RETRY_US: Final = 5_000_000
 """After so long it is written on a full disk, and tried again where it could not be."""
 AT_ONCE: Final = 256
@@ -161,7 +161,7 @@ class FirstOffsets:
             self._disk.make_directory(self._directory)
             self._open(self._directory, end)
         self._work = 0
-        """How many records have been worked on since the last pause."""
+        """The number of records worked on since the last pause."""
         self._key = self._runs[0].key if self._runs else secrets.token_bytes(16)
         self._hash = blake2b(digest_size=8, key=self._key)
         self._filter, self._mask = bytearray(), 0

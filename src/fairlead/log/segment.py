@@ -25,7 +25,7 @@ from fairlead.log.sparse_index import IndexEntry, SparseIndex
 __all__ = ["ROOM", "Segment"]
 
 ROOM = 1 << 18
-"""How much of a segment is read at a time."""
+"""The number of bytes of a segment that are read at a time."""
 
 
 class Segment:

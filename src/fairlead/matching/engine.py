@@ -34,7 +34,7 @@ class Statistics:
     filters: int
     notifications: int
     tests: int
-    """How many filters or constraints were put to a test; the fewer, the better the engine."""
+    """The number of filters or constraints that were put to a test; the fewer, the better the engine."""
     matches: int
 
 

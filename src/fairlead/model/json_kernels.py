@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 ABSENT, STRING, WHOLE, FRACTION, LONG, TRUE, FALSE, LIST, RECORD, TAGGED, NULL, ESCAPED = range(12)
-"""What a row has under a name. A LONG fraction has more digits than a float is sure of; a TAGGED value is a point;
-an ESCAPED string has a backslash in it."""
+"""The kind of value that a row has under a name. A LONG fraction has more digits than a float is sure of; a
+TAGGED value is a point; an ESCAPED string has a backslash in it."""
 
 ROOT, NOBODY = -1, -2
 DEPTH = 32

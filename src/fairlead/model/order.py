@@ -59,7 +59,7 @@ END: Final = 2**63 - 1
 REMEMBER_US: Final = 3_600_000_000
 """For how long identities are remembered, in microseconds of order time, where nothing else is said."""
 REMEMBERED: Final = 1_000_000
-"""How many identities are remembered where nothing else is said."""
+"""The number of identities remembered where nothing else is said."""
 
 
 class Identity(NamedTuple):

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 TEXT_DEPTH_MAX: Final = 2 * DEPTH_MAX + 8
-"""How deep JSON text may be nested: tags double the levels at worst, and envelopes add a few."""
+"""The depth to which JSON text may be nested: tags double the levels at worst, and envelopes add a few."""
 _BRIEF: Final = 60
 
 

@@ -65,10 +65,10 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 DEPTH_MAX: Final = 100
-"""How deep records, arrays, tuples and sets may be nested; each step of a dotted name counts."""
+"""The depth to which records, arrays, tuples and sets may be nested; each step of a dotted name counts."""
 
 TUPLE_MAX: Final = 10_000
-"""How many values a tuple may have."""
+"""The number of values a tuple may have."""
 
 DIGITS_MAX: Final = 4300
 """Numbers with more digits before the point, or zeros behind it, are refused: Python prints no longer int."""
@@ -256,7 +256,8 @@ class Published(NamedTuple):
     is_read_alone: bool = True
     """Whether it reads as the attributes by itself, without a schema or names of fields."""
     beside: Mapping[str, Any] = {}
-    """What is read together with it: the producer of a CloudEvent, which the event itself has as `source`."""
+    """Members that are read together with it: the producer of a CloudEvent, which the event itself has as
+    `source`."""
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -274,7 +275,7 @@ class Record(Mapping[str, Any]):
     is_opened: bool
     """Whether a name with dots was opened up, so that the names are not those that were given."""
     published: Published | None
-    """How the record of a notification was written, where its values do not say so."""
+    """The form in which the record of a notification was written, where its values do not say so."""
 
     def __init__(self, fields: Mapping[str, Any] | None = None) -> None:
         opened: dict[str, Any] = {}
@@ -593,7 +594,7 @@ _MADE_BY_TYPE: Final[dict[type, Callable[[Any], Value]]] = {
     list: _list_of,
     tuple: _list_of,
 }
-"""What makes values of what users write most; the rest, subclasses of these included, goes by class."""
+"""Constructors of the values that users write most; the rest, subclasses of these included, goes by class."""
 
 
 _NESTED: Final = (Record, _Listed)

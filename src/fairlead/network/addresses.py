@@ -18,7 +18,7 @@ __all__ = ["HOST", "PORT", "Address", "Tls", "free_ports"]
 HOST: Final = "127.0.0.1"
 PORT: Final = 7400
 PLAIN, SECURE = SCHEMES = ("fairlead", "fairleads")
-"""How addresses begin: without encryption, and with."""
+"""The schemes of addresses: without encryption, and with."""
 
 
 class Address(NamedTuple):

@@ -15,7 +15,7 @@ from fairlead.security.settings import Security
 __all__ = ["Authentication"]
 
 WAITING_MAX: Final = 64
-"""How many passwords wait to be checked: a flood of wrong ones takes one processor, and no more."""
+"""The number of passwords that wait to be checked: a flood of wrong ones takes one processor, and no more."""
 
 
 class Authentication:

@@ -28,7 +28,7 @@ from fairlead.network.reports import Absent, Waiting
 __all__ = ["Calling", "Clock"]
 
 ANSWER_US: Final = 3_000_000
-"""How long a link may take to come up before the client that requested it is answered that it waits."""
+"""The time a link may take to come up before the client that requested it is answered that it waits."""
 CALLED: Final = "it has not answered yet"
 
 
@@ -70,7 +70,7 @@ class Calling:
         self.on_change: Callable[[], None] = lambda: None
         """Called when the addresses have changed."""
         self.wanted: set[str] = set()
-        """Where somebody has asked this broker to call."""
+        """The addresses that somebody has asked this broker to call."""
         self._absences: dict[str, Absence] = {}
         """By the name of the neighbour; by the address, as long as it is none."""
         self._requests: dict[str, list[_Request]] = {}

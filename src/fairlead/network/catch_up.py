@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CatchUp"]
 
 PASSED_AT_ONCE: Final = 256
-"""How many records are looked at in one turn for durable subscribers that are away."""
+"""The number of records looked at in one turn for durable subscribers that are away."""
 
 
 class CatchUp:

@@ -21,9 +21,9 @@ __all__ = ["Channel", "NoChannel", "Received", "call", "wants_certificate"]
 FRAME_MAX: Final = 1 << 25
 """More than any broker takes, so more than any has to deliver."""
 ATTEMPT_S: Final = 5.0
-"""How long a broker may take to answer a call."""
+"""The time a broker may take to answer a call."""
 ATTEMPT_LEAST_S: Final = 1.0
-"""How long it may take at least, however short the patience is."""
+"""The time it may take at least, however short the patience is."""
 TICK_S: Final = 2.5
 TICK_LEAST_S: Final = 0.5
 ASK_TICKS, DEAD_TICKS = 2, 4
@@ -32,7 +32,7 @@ ASK_TICKS, DEAD_TICKS = 2, 4
 Ticks and not seconds: a process that was itself stopped, or busy, for a while has had only one of them."""
 PROBE_S: Final = 2.0
 CLOSE_S: Final = 2.0
-"""How long the last frames may take to leave, and TLS to say goodbye, when a connection is closed."""
+"""The time the last frames may take to leave, and TLS to say goodbye, when a connection is closed."""
 WORDLESS: Final = "it ends connections without a word"
 
 Received: TypeAlias = Callable[["Channel", int, bytes], None]
@@ -68,7 +68,7 @@ class Channel(asyncio.Protocol):
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self.heard = self.is_silent = False
         self.error: Exception | None = None
-        """What ended it."""
+        """The error that ended it."""
         self.reason = ""
         """Why the broker has ended it."""
         self.may_write = asyncio.Event()

@@ -87,7 +87,8 @@ Publishable: TypeAlias = Mapping[str, Any] | tuple[Any, ...] | Notification
 Clock: TypeAlias = Callable[[], Instant]
 
 QUEUE: Final = 10_000
-"""How many notifications wait in this process before it stops reading; then the broker's policy decides."""
+"""The number of notifications that wait in this process before it stops reading; then the broker's policy
+decides."""
 TURN_BYTES: Final = 1 << 14
 """After so many bytes without an answer to await, other tasks have their turn."""
 
@@ -190,7 +191,7 @@ class Client:
         self._flowing = asyncio.Event()
         """Set while publications go to the broker: it is connected, and knows what has been advertised."""
         self._log, self._lineage = "", lineage_of(())
-        """Which log the offsets of deliveries are about, and its incarnations."""
+        """The log that the offsets of deliveries are about, and its incarnations."""
         self._published = 0
         self._named = 0
         self._sent = False

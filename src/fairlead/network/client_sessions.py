@@ -32,7 +32,7 @@ __all__ = ["ClientSession"]
 log: Final = logging.getLogger(__name__)
 
 ANSWERS_MAX: Final = 4
-"""How many times what may be in flight to a client may wait for it in answers."""
+"""A bound on answers that wait for a client, in multiples of what may be in flight to it."""
 UNHEARD: Final = 4
 """So many times as long, a client may block others that is not read from, and could not be heard."""
 
@@ -63,19 +63,19 @@ class ClientSession(Session):
         """The identities of what was published at this broker."""
         self.policy = policy or DROP
         self.client = f"c:{name}"
-        """What the broker calls it."""
+        """The broker's name for it."""
         self.version = wire.VERSION
         """The version of the protocol that is spoken with it."""
         self.durables: dict[str, Durable] = {}
         self.listens: dict[str, tuple[Filter, bool]] = {}
         self._filter_sizes: dict[tuple[str, str], int] = {}
         self.filter_bytes = 0
-        """How much the filters take that end with the connection."""
+        """The size of the filters that end with the connection."""
         self.backlog: deque[bytes] = deque()
         self.backlog_bytes = 0
         self.dropped = 0
         self.outflow = Outflow("client", To.OPEN)
-        """What becomes of notifications for it."""
+        """The state that decides what becomes of notifications for it."""
         self.stuck = Stuck()
 
     def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:

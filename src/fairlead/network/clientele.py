@@ -39,7 +39,7 @@ __all__ = ["Clientele"]
 CHANGES: Final = (wire.Subscribe, wire.Unsubscribe, wire.Advertise, wire.Unadvertise)
 """Requests that change what neighbours have to know."""
 COMPARED_AT_ONCE: Final = 20_000
-"""How many routing entries are compared in one turn to answer producers whether there are subscribers."""
+"""The number of routing entries compared in one turn to answer producers whether there are subscribers."""
 
 
 class Clientele:

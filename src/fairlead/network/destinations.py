@@ -38,11 +38,11 @@ __all__ = ["Durable", "Link", "Recipient"]
 log: Final = logging.getLogger(__name__)
 
 HEADS_MAX: Final = 256
-"""How many beginnings of deliveries are remembered for a recipient, by length."""
+"""The number of beginnings of deliveries remembered for a recipient, by length."""
 REPORTED_MAX: Final = 2
 """So many times what may be in flight to a neighbour may wait for it before it is not sent what it misses."""
 STUCK_S: Final = 15
-"""How long others wait in vain for a neighbour that is not heard, and takes nothing."""
+"""The time that others wait in vain for a neighbour that is not heard, and takes nothing."""
 
 
 class Durable(Outbox):
@@ -90,7 +90,7 @@ class Durable(Outbox):
         self._session: ClientSession | None = None
         self.terms = NEUTRAL
         self.assignments: Assignments[ClientSession] | None = None
-        """Who holds what, where that has to be known."""
+        """The members' shares of the deliveries, where they have to be known."""
         self.done: set[int] = set()
         """Records beyond the cursor that are settled, where assignments are known."""
         self.redriven: set[int] = set()
@@ -99,13 +99,13 @@ class Durable(Outbox):
         self.subscriptions: dict[str, tuple[Filter, int]] = {}
         """As they were requested, each with the first record that it is about."""
         self.granted: dict[str, Filter] = {}
-        """What is in effect of those that the access policy narrows."""
+        """The filters in effect, where the access policy narrows them."""
         self.claimed: set[str] = set()
         """Those of them that its client has asked for since it is there."""
         self.attached = 0
         """Since when, in microseconds."""
         self.dropped = 0
-        """How many records were dropped that may have been for it, and that no client of it knows of."""
+        """The number of dropped records that may have been for it, and that no client of it knows of."""
         self.acknowledged: set[str] = set()
         """Those that are known wherever they have to be."""
 
@@ -464,10 +464,10 @@ class Recipient:
         self.content = content
         """The version that it gets; empty where that is the notification as it travels."""
         self.part = part
-        """Which of its versions this is, and how many it gets."""
+        """The number of its version, and how many versions it gets."""
         self.ids = wire.deliver_head(subscriptions, part)
         self.heads: dict[int, bytes] = {}
-        """What stands before a best-effort delivery's notification, by the length of that."""
+        """The bytes before a best-effort delivery's notification, by the length of that."""
 
     def of(self, relays: Relays) -> Relays:
         """Notifications as this client gets them."""
@@ -520,7 +520,7 @@ class Link(Outbox):
         self.has_warned = False
         """Whether a notification was too large for it."""
         self.lost = 0
-        """How many it did not get, and will not, and does not know of yet."""
+        """The number of notifications that it did not get, will not get, and does not know of yet."""
         self._queue: deque[tuple[int, bytes]] = deque()
         """The notifications in no log that wait, each with the first offset behind it."""
         self._passed = 0

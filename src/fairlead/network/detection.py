@@ -51,7 +51,7 @@ UNFAIR: Final = (
     "the brokers establish no common order, and an event that is late at one client need not be at another"
 )
 TICK_S: Final = 0.25
-"""How often the clock is looked at while nothing comes."""
+"""The interval of looks at the clock while nothing comes."""
 
 
 class Detection:

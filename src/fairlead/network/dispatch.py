@@ -66,7 +66,7 @@ class Dispatch:
             None if ledger is None else _LedgerLog(ledger)
         )
         self.pending: Final[deque[Pending[Session, Fanout, bytes]]] = self._publications.pending
-        """What waits for the log."""
+        """Publications that wait for the log."""
         if ledger is not None and ledger.log.synced < ledger.log.end:  # opened on a full disk
             self._publications.reached = ledger.log.synced
             self._publications.after_sync(None)

@@ -15,7 +15,7 @@ from fairlead.network.survey import Survey
 __all__ = ["described", "dot", "entries", "graph", "svg", "text"]
 
 CLIENTS: Final = {"c:": "client", "d:": "durable"}
-"""How a routing table's destinations begin that are no neighbours."""
+"""Prefixes of a routing table's destinations that are no neighbours."""
 
 
 def text(survey: Survey, *, tables: bool = False, plain: bool = False) -> str:

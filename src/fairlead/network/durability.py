@@ -58,10 +58,10 @@ __all__ = ["Durability"]
 log: Final = logging.getLogger(__name__)
 
 CLAIM_US: Final = 5_000_000
-"""How long a client may take to ask for all that its durable subscriber asks for."""
+"""The time a client may take to ask for all that its durable subscriber asks for."""
 NAMED_MAX: Final = 3
 REASON_MAX: Final = 500
-"""How long the reason in a dead letter is, at most."""
+"""The length of the reason in a dead letter, at most."""
 AGAIN_US: Final = 1_000_000
 """When a dead letter is written again, for which the log had no room."""
 

@@ -12,9 +12,9 @@ from typing import Final
 __all__ = ["FILES_BESIDE", "file_limits", "room_for_connections"]
 
 FILES_BESIDE: Final = 1_000
-"""How many files a broker may need beside the connections of its clients."""
+"""The number of files a broker may need beside the connections of its clients."""
 SHARE_BESIDE: Final = 4
-"""Where the system allows few, this part of them."""
+"""The share of files that are left to the broker where the system allows few: one in so many."""
 
 
 def file_limits() -> tuple[int, int] | None:

@@ -76,7 +76,7 @@ class Guard:
         self._decided_by = 0 if self._access is None else self._access.decided
         self.records = DecisionLog()
         self.delegations = Delegations()
-        """What principals have delegated by calls. The driver's to say in which file."""
+        """The delegations that principals have made by calls. The driver says in which file they are kept."""
         self.is_exposed = False
         """Whether programs on other machines can do everything here. The driver's to say."""
         self.brokers: Sequence[str] | None = None

@@ -44,7 +44,7 @@ class Handshakes:
         self.authorization = ""
         """The credentials that this broker shows to those it calls."""
         self.url = ""
-        """Where this broker can be called."""
+        """The address at which this broker can be called."""
 
     def hello(self, neighbour: str) -> wire.Hello:
         """The declaration of this broker when it calls another; `neighbour` is the other's name, if it is

@@ -25,7 +25,7 @@ from fairlead.network.sessions import Counters
 __all__ = ["Inspection"]
 
 NAMED_MAX: Final = 100
-"""How many clients are named that block others."""
+"""The number of clients named that block others."""
 
 
 class Inspection:

@@ -18,7 +18,7 @@ from fairlead.network.subscriptions import Delivery, Subscription
 __all__ = ["Intake"]
 
 SETTLED_MAX: Final = 10_000
-"""How many places that were dealt with are remembered of a shared subscriber."""
+"""The number of settled offsets remembered of a shared subscriber."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Intake:
         self._client, self._tell, self._due, self._moved = client, tell, due, moved
         self.subscriptions: dict[str, Subscription] = {}
         self.waiting = 0
-        """How many deliveries have come and not been taken."""
+        """The number of deliveries that have come and not been taken."""
         self._durables: dict[str, _Durable] = {}
         self._accepts: dict[str, list[int]] = {}
 

@@ -27,11 +27,11 @@ from fairlead.routing import Interest
 __all__ = ["Interests"]
 
 TEXTS_SIZE_MAX: Final = 1 << 23
-"""How many characters of filters' texts are remembered as they were read."""
+"""The number of characters of filters' texts that are remembered as they were read."""
 RELATION_BYTES: Final = 150
 """The memory of the relation between two filters, as measured; a row of nested ones has none."""
 NOTED_AT_ONCE: Final = 1 << 20
-"""How many characters of filters go into one record of the log."""
+"""The number of characters of filters that go into one record of the log."""
 
 
 class Interests:

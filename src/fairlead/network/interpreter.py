@@ -16,8 +16,8 @@ __all__ = ["Settled", "prepare"]
 THRESHOLDS: Final = (50_000, 20, 100)
 """By default Python looks for cycles so often that it takes a fifth of a broker's time."""
 SWITCH_S: Final = 0.0005
-"""How long a thread runs before the event loop, which waits for the interpreter, gets it: with Python's 5 ms a
-notification waits as long, for as long as a thread writes identities or makes arrays of filters."""
+"""The time a thread runs before the event loop, which waits for the interpreter, gets it: with Python's 5 ms
+a notification waits as long, for as long as a thread writes identities or makes arrays of filters."""
 SETTLED_MIN: Final = 1_000
 SETTLED_GROWTH: Final = 1.25
 """So many filters more, or so many times those of the last time, are worth to be left alone."""

@@ -75,14 +75,14 @@ IDENTITY_FILE: Final = "identity"
 GATHERED_MIN: Final = 1_000
 """Fewer changes than this are not worth being gathered."""
 REMEMBERED: Final = 100_000
-"""How many of the latest publications may come again, and be known."""
+"""The number of latest publications that may come again, and be known."""
 NEVER: Final = float("inf")
 DEAD_MAX: Final = 10_000
-"""How many dead records of a durable subscriber are known, so that they can be handed out again."""
+"""The number of dead records of a durable subscriber that are known, so that they can be handed out again."""
 BUSY: Final = 5_000
 """So many records between two questions whether identities should be written are a burst."""
 LOOKED_AT_MAX: Final = 5
-"""How many times as many records are looked at for them: a broker that mostly relays has few of its own."""
+"""The factor by which more records are looked at for them: a broker that mostly relays has few of its own."""
 
 FULL_HINT: Final = (
     "make room on the disk, remove durable subscribers that will not return, or shorten the retention"
@@ -257,7 +257,7 @@ class Neighbour:
 
     url: str = ""
     log: str = ""
-    """Which log `received` is about."""
+    """The log that `received` is about."""
     received: int = 0
     """The last place of its log of which something arrived."""
     safe: int = 0
@@ -334,7 +334,7 @@ class State:
     parting: dict[str, str] = field(default_factory=dict)
     """Those that are no neighbours any longer and do not know, and where they can be told."""
     wanted: dict[str, None] = field(default_factory=dict)
-    """Where those are that somebody wants to be neighbours, and that have not answered."""
+    """The addresses that somebody wants to be neighbours, and that have not answered."""
     had_others: bool = False
     """Whether a link has ever been ended."""
     opened: Opened | None = None
@@ -447,7 +447,7 @@ class Ledger:
         self.content = 0
         """The end of what has been appended; beyond it there are at most changes of cursors."""
         self._changes = 0
-        """How many have been noted since they were gathered."""
+        """The number of changes noted since they were gathered."""
         self._gathered = 0
         """The end of what was written when they were."""
         self._looked = 0

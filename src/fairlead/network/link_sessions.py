@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["LinkSession"]
 
 CHALLENGE_S: Final = 5
-"""How long a neighbour has to answer when another process connects under its name."""
+"""The time a neighbour has to answer when another process connects under its name."""
 RELAYS_BYTES: Final = 1 << 16
-"""How long a frame of several notifications becomes: what is read at once should hold a few."""
+"""The length that a frame of several notifications grows to: what is read at once should hold a few."""
 SMALL: Final = 4
 """A frame that is shorter than such a part of that is joined with others."""
 
@@ -60,7 +60,7 @@ class LinkSession(Session):
         self.said: deque[wire.Control] = deque()
         """Messages that are not handled yet: the first one has many filters, which take several turns."""
         self.room = min(RELAYS_BYTES, wire.relay_room(self.frame_max))
-        """How many bytes of several notifications go into one frame."""
+        """The number of bytes of several notifications that go into one frame."""
         self.spent = self.granted = 0
         """Bytes of notifications in no log: that were sent, and that the other side has dealt with."""
         self.dealt = self._credited = 0
@@ -72,8 +72,8 @@ class LinkSession(Session):
         self._head = self._count = self._size = 0
         """Of the frame that is open: where its head will stand, how many notifications it has, and their size."""
         self._borders: dict[int, bool] = {}
-        """Where in `out` checked pieces begin, so that a long frame of several notifications is one by itself; and
-        whether they are checked already: those that go on as they came."""
+        """The beginnings of checked pieces in `out`, so that a long frame of several notifications is one by
+        itself; and whether they are checked already: those that go on as they came."""
 
     passing = frozenset({wire.CONTROL, wire.PART})
     """Of a neighbour, only notifications wait: what else it says changes nothing about where they go."""

@@ -40,10 +40,11 @@ class Memory:
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.used = self.peak = self.ended = 0
-        """What all held when that was looked at last, the most that they did, and how many had to go."""
+        """The memory that all held at the last look, the most that they did, and the number of those that had
+        to go."""
         self._lasting: dict[tuple[str, str], int] = {}
         self.lasting = 0
-        """How much of it the filters of durable subscribers take."""
+        """The part of it that the filters of durable subscribers take."""
         self._sources: list[Callable[[], Iterable[Holder]]] = []
         self._grown, self._step = 0, max(1, budget // STEPS)
         self._is_checking = False

@@ -71,19 +71,20 @@ class Hello(_Message, frozen=True):
     role: str
     name: str = ""
     policy: str = ""
-    """What happens when this client is slow to take what is not durable: block, drop or disconnect."""
+    """The overflow policy, for when this client is slow to take what is not durable: block, drop or
+    disconnect."""
     life: str = ""
     log: str = ""
     others_log: str = ""
     received: int = 0
     url: str = ""
-    """Where a broker can be called."""
+    """The address at which a broker can be called."""
     knows: bool = False
     """Whether a broker takes the other for its neighbour already."""
     frame_max: int = FRAME_MAX
     """The longest frame that is taken."""
     routing: str = ""
-    """What neighbours have to agree on: see `Neighbourhood`."""
+    """The properties that neighbours have to agree on: see `Neighbourhood`."""
     lineage: list[tuple[str, int]] = []
     """The incarnations of a broker's log: see `fairlead.log.lineage`."""
     others_lineage: list[tuple[str, int]] = []
@@ -91,7 +92,7 @@ class Hello(_Message, frozen=True):
     end: int = 0
     """The end of a broker's log."""
     acknowledged: int = 0
-    """How far the other has acknowledged this log."""
+    """The offset up to which the other has acknowledged this log."""
     oldest: int = 0
     """The oldest version of the protocol that it speaks, beside those up to `version`; 0: that one alone."""
     authorization: str = ""

@@ -82,9 +82,9 @@ __all__ = ["Node"]
 log: Final = logging.getLogger(__name__)
 
 READ_AT_ONCE: Final = 512
-"""How many records of the log are read in one turn, for all destinations that are behind: others wait."""
+"""The number of records of the log read in one turn, for all destinations that are behind: others wait."""
 HEARING: Final = 64
-"""How many of them it is worth to handle frames that were held."""
+"""The records that handling held frames counts for."""
 ANSWERED_AT_ONCE: Final = 1 << 14
 """So many bytes of answers take a turn: in a large network, one answer may take long."""
 SLOW_REQUESTS: Final = frozenset({wire.Listen})

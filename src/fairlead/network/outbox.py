@@ -17,7 +17,7 @@ from fairlead.network.outflow import Outflow, Step
 __all__ = ["WINDOW", "Outbox"]
 
 WINDOW: Final = 4_096
-"""How many notifications may be under way to a destination without having been confirmed."""
+"""The number of notifications that may be in flight to a destination."""
 
 
 class Outbox:
@@ -27,7 +27,7 @@ class Outbox:
 
     def __init__(self, outflow: Outflow, cursor: int, window: int = WINDOW) -> None:
         self.outflow = outflow
-        """What becomes of notifications for it."""
+        """The state that decides what becomes of notifications for it."""
         self.looked = cursor
         self.window = window
         self.unconfirmed: dict[int, None] = {}

@@ -32,7 +32,7 @@ class Persistence:
         self.ledger = ledger
         self.state = State() if ledger is None else ledger.state
         self._acknowledged: dict[str, int] = {}
-        """How far each neighbour has acknowledged this log."""
+        """The offset up to which each neighbour has acknowledged this log."""
 
     @property
     def is_logged(self) -> bool:

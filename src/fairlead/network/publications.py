@@ -11,7 +11,7 @@ from fairlead.errors import FairleadError
 __all__ = ["Publications", "fail"]
 
 IN_FLIGHT: Final = 10_000
-"""How many publications may wait for their acknowledgement; beyond, publishing waits."""
+"""The number of publications that may wait for their acknowledgement; beyond, publishing waits."""
 
 
 class Publications:
@@ -24,7 +24,7 @@ class Publications:
         self._sent = self._resent = 0
         """The last one that was sent, and the last that was sent over more than one connection."""
         self.duplicates = 0
-        """How many had been published before, under the same producer and id."""
+        """The number of publications that had been published before, under the same producer and id."""
 
     def __bool__(self) -> bool:
         return bool(self._unstored)

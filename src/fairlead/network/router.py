@@ -103,7 +103,7 @@ class Router:
         self._is_changed = self._was_changed = False
         self._seen = self._made_by = self._seam.version
         self.version = 0
-        """How often the tables or the destinations have changed."""
+        """The number of changes of the tables and the destinations."""
 
     def look_at(self, filter: Filter) -> None:
         """One more filter decides where notifications go."""

@@ -21,7 +21,8 @@ log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Beside: TypeAlias = Callable[[Server], contextlib.AbstractAsyncContextManager[T]]
-"""What runs beside a broker, on its loop: entered when it has been started, left before it stops."""
+"""A context that runs beside a broker, on its loop: entered when it has been started, left before it
+stops."""
 
 
 def serve(

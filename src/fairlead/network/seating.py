@@ -32,7 +32,7 @@ __all__ = ["Seating", "decide", "seating_of"]
 log: Final = logging.getLogger(__name__)
 FILE: Final = "seat.jsonl"
 AT_ONCE: Final = 64
-"""How many outcomes are published together."""
+"""The number of outcomes that are published together."""
 COMPACTED_BYTES: Final = 1 << 20
 """The file is written anew when it has grown by so much, and to more than twice its length before."""
 
@@ -44,7 +44,7 @@ class Seating:
         self._path = path
         self.seat = Seat(rule)
         self.unpublished: list[Notification] = []
-        """What may not have been published when the broker stopped."""
+        """Outcomes that may not have been published when the broker stopped."""
         self._length = 0
         if path.exists():
             self._read()

@@ -53,23 +53,23 @@ log: Final = logging.getLogger(__name__)
 SILENT_S: Final = 15.0
 """After so long without a word from a neighbour its connection counts as dead; it is asked at a third of that."""
 UNREAD_S: Final = 1.0
-"""How often one that is not read from is told that somebody is there."""
+"""The interval at which one that is not read from is told that somebody is there."""
 HOUSEKEEPING_S: Final = 0.25
-"""How often a node is looked after (`sessions.STUCK_TICKS` counts on that)."""
+"""The interval at which a node is looked after (`sessions.STUCK_TICKS` counts on that)."""
 LINGER_S: Final = 5.0
-"""How long a connection that has ended may take to send what was written."""
+"""The time a connection that has ended may take to send what was written."""
 CLOSE_S: Final = 1.0
-"""How long a broker that stops waits for the last frames of its connections to leave."""
+"""The time a broker that stops waits for the last frames of its connections to leave."""
 END_S: Final = 5.0
-"""How long it waits for its own tasks, which were cancelled, to end."""
+"""The time it waits for its own tasks, which were cancelled, to end."""
 ROOM_S: Final = 0.1
-"""How long after the disk was full it is tried again."""
+"""The time after which a full disk is tried again."""
 SAVE_S: Final = 1.0
 RETAIN_S: Final = 10.0
 BACKOFF_S: Final = (0.05, 5.0)
 KEEPALIVE_S: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
 UNREACHED_S: Final = 3.0
-"""How long a neighbour may be away before that is said."""
+"""The time a neighbour may be away before that is said."""
 EXPOSED: Final = (
     "THIS BROKER IS OPEN TO EVERYBODY: it listens beyond this machine and has no access policy. Every program that"
     " reaches it may publish, subscribe and manage it. Give it [security] policy, or --insecure if that is meant"
@@ -312,7 +312,7 @@ class Server:
         self.refusals = Refusals()
         self.authentication: Authentication
         self.beside: Callable[[], int] = lambda: 0
-        """How many connections others have on this loop: each is an open file, too."""
+        """The number of connections that others have on this loop: each is an open file, too."""
         self.node: Node
         self.loop: asyncio.AbstractEventLoop
         self.failure: asyncio.Future[FairleadError]
@@ -325,7 +325,7 @@ class Server:
         self._syncing: asyncio.Future[int] | None = None
         self._writing: asyncio.Future[Written | None] | None = None
         self.sync_seconds, self.acknowledgement_seconds = Histogram(), Histogram()
-        """How long syncs of the log took, and how long the first publication of each waited until it was
+        """The durations of syncs of the log, and of the wait of the first publication of each until it was
         acknowledged."""
         self._sync_began = 0.0
         self._waits_since: float | None = None

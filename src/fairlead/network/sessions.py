@@ -79,9 +79,9 @@ class Session(ABC):
         self.is_due = False
         """Whether it waits for its turn: to read on in the log, or to have more of what it said heard."""
         self.inflow = inflow
-        """What is read from it, and which frames are held."""
+        """The state that decides what is read from it, and the frames that are held."""
         self.written = 0
-        """How many bytes have been handed out."""
+        """The number of bytes handed out."""
         self.is_read = True
         self.has_spoken = False
 

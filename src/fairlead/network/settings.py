@@ -68,7 +68,8 @@ __all__ = [
 ]
 
 BLOCK, DROP, DISCONNECT = POLICIES = ("block", "drop", "disconnect")
-"""What happens when a client is slow: publishers wait for it, the oldest are left out and counted, it must go."""
+"""The overflow policies for a slow client: publishers wait for it, the oldest are left out and counted, it
+must go."""
 OPEN: Final = Security()
 HERE: Final = Address("127.0.0.1", PORT)
 
@@ -172,9 +173,10 @@ class BrokerSettings:
         ),
     ] = ()
     expects: str = ""
-    """Who is at the address of `links`, where it is one and that is known: nobody else is linked with there."""
+    """The broker that is at the address of `links`, where that is known: nobody else is linked with there."""
     neighbours: tuple[str, ...] | None = None
-    """Whom it is linked to, where all links are known: others it was linked to before are forgotten."""
+    """The brokers it is linked to, where all links are known: others it was linked to before are
+    forgotten."""
     overlay: Mapping[str, tuple[str, ...]] | None = None
     """By broker, its neighbours, where the links of the whole network are known."""
     schema: Annotated[

@@ -93,14 +93,16 @@ class Subscription:
         self.granted = filter
         """The part of the filter that the broker's access policy grants: only that is delivered."""
         self.dropped = 0
-        """How many deliveries were left out, because this client or a link on the way to it was slow, at most."""
+        """The number of deliveries left out, at most, because this client or a link on the way to it was
+        slow."""
         self._queue: deque[Delivery] = deque()
         self._arrived = asyncio.Event()
         self._last: Delivery | None = None
         self._ended: FairleadError | None = None
         self._installed: asyncio.Future[None] | None = None
         self.unreadable = 0
-        """How many deliveries had a sealed attribute that was changed, or is of another notification."""
+        """The number of deliveries that had a sealed attribute that was changed, or is of another
+        notification."""
         self._sealer: Sealer | None = None
         self._clear = filter
         """The filter on what the keys of this client open, where something is sealed."""

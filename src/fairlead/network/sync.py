@@ -44,9 +44,9 @@ __all__ = ["Client", "Delivery", "Detection", "Subscription", "connect"]
 
 T = TypeVar("T")
 INSTALL_S: Final = 30.0
-"""How long a subscription waits for brokers to acknowledge it."""
+"""The time a subscription waits for brokers to acknowledge it."""
 REACH_S: Final = 2.0
-"""How long each broker may take to answer which of its neighbours are away."""
+"""The time each broker may take to answer which of its neighbours are away."""
 
 
 def connect(

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["Turn"]
 
 TURN_S: Final = 0.02
-"""How long a broker goes on with what clients ask before it looks after others."""
+"""The time a broker goes on with what clients ask before it looks after others."""
 
 
 class Turn:

@@ -231,7 +231,7 @@ _NUMBER_AND_LENGTH: Final = struct.Struct("<QI")
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_32: Final = 0xDD
 RELAYS_ARRAY: Final = _ARRAY.size
-"""How many bytes stand before several notifications, in the payload of their frame."""
+"""The number of bytes before several notifications, in the payload of their frame."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Control)
@@ -290,9 +290,9 @@ def parse_relay(payload: bytes) -> tuple[int, bytes]:
 
 
 PART_OF: Final = "\0version "
-"""What stands before the number of a version; no id of a subscription begins with it."""
+"""The prefix of a version's number; no id of a subscription begins with it."""
 ATTEMPT: Final = "\0attempt "
-"""What stands before the number of an attempt; the first one is not told."""
+"""The prefix of an attempt's number; the first one is not told."""
 ATTEMPTS_SINCE: Final = 7
 """The version from which on clients know of attempts."""
 

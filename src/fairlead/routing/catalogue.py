@@ -49,7 +49,7 @@ FEW: Final = 48
 LISTED: Final = 32
 """So many filters of a row are listed in the time in which the relation of two filters is looked up."""
 COMPARED_MAX: Final = 1_000_000
-"""How many comparisons of two filters are remembered."""
+"""The number of comparisons of two filters that are remembered."""
 MATCHED_MAX: Final = 256
 """For so many notifications the matches are cached: several brokers match each;"""
 MATCHES_MAX: Final = 500_000

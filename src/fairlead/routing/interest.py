@@ -85,4 +85,4 @@ def _signature(filter: Filter) -> object:
 
 
 ANYTHING: Final = Interest(EVERYTHING)
-"""What flooding starts with, for every neighbour (book 4.5.1)."""
+"""The interest that flooding starts with, for every neighbour (book 4.5.1)."""

@@ -33,7 +33,7 @@ class Outcome(Struct, gc=False):
 
     alike: tuple[Sequence[str], tuple[Interest, ...]] | None = None
     stale: Sequence[Interest] = ()
-    """What was not taken up, because it is known to have ended."""
+    """Interests that were not taken up, because they are known to have ended."""
     _subscriptions: dict[str, dict[Interest, None]] | None = None
     _unsubscriptions: dict[str, dict[Interest, None]] | None = None
 

@@ -55,7 +55,7 @@ class RoutingTable:
         """Entries added since the last lookup, not indexed yet."""
         self._by_number: dict[int, dict[str, list[Interest]]] = {}
         self._indexed: dict[str, int] = {}
-        """How many of the interests with a destination are indexed: the first so many."""
+        """The number of interests with a destination that are indexed: the first so many."""
         self._unindexed: dict[str, None] = {}
         """The destinations that have others."""
 

@@ -23,7 +23,7 @@ from fairlead.security.rights import is_of_scopes
 __all__ = ["Access", "access_in", "by_name", "client_name", "nobody"]
 
 KNOWN_MAX: Final = 10_000
-"""How many rights of names that are not bound are remembered."""
+"""The number of rights of names that are not bound that are remembered."""
 _DEPENDS: Final = Depends(producer=True, source=True)
 _UNKNOWN: Final = Depends(producer=True, source=True, volatile=True)
 
@@ -52,12 +52,13 @@ class Access(Rule):
         self._fixed: dict[str, Rights] = {}
         self._rights: dict[str, Rights] = {}
         self._depends_on: dict[str, tuple[Rights, Depends]] = {}
-        """What answers depend on, by client: it is asked for with every batch of publications."""
+        """The dependencies of answers, by client: they are asked for with every batch of publications."""
         self._now = 0
         """The latest time that was asked about."""
         self.version = 0
         self.decided = 0
-        """How often rights of clients that there are have changed: by another policy, or by themselves."""
+        """The number of changes of the rights of clients that there are: by another policy, or by
+        themselves."""
         self._changed: set[str] = set()
         """The clients whose rights are others since that was asked."""
 

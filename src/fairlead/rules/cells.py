@@ -48,7 +48,7 @@ _NUMBER: Final = object()
 _NO_NUMBER: Final = object()
 """NaN, which is nowhere among the numbers: neither below nor above any."""
 KNOWN_MAX: Final = 10_000
-"""How many names of attributes are known to be plain."""
+"""The number of attributes' names that are known to be plain."""
 
 
 class Keys(NamedTuple):

@@ -19,7 +19,7 @@ from fairlead.rules.rule import Depends, Refusal, Rule
 __all__ = ["Domains"]
 
 CLIENT: Final = "c:"
-"""What the name of a client begins with; neighbours are asked about by their own names."""
+"""The beginning of a client's name; neighbours are asked about by their own names."""
 _NOTHING: Final = Depends()
 
 

@@ -77,7 +77,7 @@ CHANGES: Final = "scopes"
 """The client whose publications change the scope graph of a network; nobody else publishes under this name."""
 CHANGE: Final = "scope change"
 FOLLOWER: Final = "scopes@"
-"""How the names of clients begin by which brokers follow these changes."""
+"""The beginning of the names of those clients by which brokers follow these changes."""
 SEAT: Final = f"{FOLLOWER}!"
 """The component of the broker that decides about policies with a state or a time, and about rules."""
 MARK: Final = "$scopes"
@@ -85,7 +85,7 @@ MARK: Final = "$scopes"
 _ENTRIES: Final = Attribute(MARK)
 ANY, ADMINISTRATIVE, NAMED = "*", "@", "!"
 GRAPHS_MAX: Final = 1_000
-"""How many earlier graphs are remembered, for records that are read later."""
+"""The number of earlier graphs remembered, for records that are read later."""
 
 
 class Change(NamedTuple):

@@ -62,7 +62,7 @@ class Depends:
     producer: bool = False
     id: bool = False
     source: bool = False
-    """Who publishes (`admit`), or from which neighbour the notification comes (`narrow`)."""
+    """The publisher (`admit`), or the neighbour from which the notification comes (`narrow`)."""
     volatile: bool = False
     """The time, or what was published before: the answer is never remembered."""
 

@@ -74,7 +74,7 @@ class Seam:
     def __init__(self, route: Callable[[Notification, str], Route], rules: Iterable[Rule] = ()) -> None:
         self._route = route
         self._cells = Cells()
-        """What the filters of the routing function tell apart."""
+        """The values that the filters of the routing function tell apart."""
         self.rules = tuple(rules)
         self._admitting = [each for each in self.rules if type(each).admit is not Rule.admit]
         self._disowning = [each for each in self.rules if type(each).disown is not Rule.disown]

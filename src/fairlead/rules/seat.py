@@ -46,7 +46,7 @@ log: Final = logging.getLogger(__name__)
 OUTCOME: Final = "scope outcome"
 """The type of the notifications that carry what the seat has decided."""
 IDENTITIES_MAX: Final = 10_000
-"""How many publications are remembered: one that comes again is not decided about again."""
+"""The number of publications remembered: one that comes again is not decided about again."""
 GRAPHS_MAX: Final = 64
 """From so many graphs on, those are forgotten in which nothing is held."""
 
@@ -69,7 +69,7 @@ class Seat:
         self.changed: Callable[[], None] = lambda: None
         self.end: Callable[[], int] = lambda: 0
         self.number = 0
-        """How many steps there were."""
+        """The number of steps so far."""
         self._made: list[Statement] = []
         self._system = rule.system
         self._running = Running(rule.system, ordered=False, changed=self._record)
@@ -77,7 +77,8 @@ class Seat:
         self._note_graph()
         self._taken: dict[Identity, None] = {}
         self._answers: list[list[str]] = []
-        """Who had a matching subscription, for each version that was asked about in this step."""
+        """The components that had a matching subscription, for each version that was asked about in this
+        step."""
         self._is_replaying = False
         self._met = 0
 

@@ -37,7 +37,7 @@ class Finding:
 
     level: Literal["error", "warning"]
     subject: str
-    """What it is about: a component, or an edge as `member in scope`."""
+    """The subject: a component, or an edge as `member in scope`."""
     message: str
     witness: Notification | None = None
     """A notification that shows it."""

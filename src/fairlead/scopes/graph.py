@@ -29,7 +29,7 @@ __all__ = ["DEFAULT", "NAMED_BY", "Component", "Node", "Outsiders", "Scope", "Sc
 DEFAULT: Final = "default"
 """The scope of all components that the graph does not name."""
 NAMED_BY: Final = "DEFINE COMPONENT names one; JOIN puts it into a scope"
-"""How a component gets a name in the graph."""
+"""A hint: the statements that give a component a name in the graph."""
 Outsiders: TypeAlias = Literal["default", "isolated", "refused"]
 
 
@@ -43,7 +43,7 @@ class Component:
     interface: Interface = OPEN
     publishing: tuple[Policy, ...] = ()
     mapping: EdgeMapping = IDENTITY
-    """What its edges to superscopes do unless they say something else."""
+    """The mapping of its edges to superscopes unless they say something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class Scope:
     internal: tuple[Policy, ...] = ()
     traverse: Traverse = Traverse.BROADCAST
     admits: Filter = EVERYTHING
-    """Which components may join: a condition on their attributes, roles and interfaces."""
+    """The components that may join: a condition on their attributes, roles and interfaces."""
     mapping: EdgeMapping = IDENTITY
-    """What its edges to superscopes do unless they say something else."""
+    """The mapping of its edges to superscopes unless they say something else."""
     architecture: str = ""
-    """How the scope is to be implemented, as its deployment says."""
+    """The implementation of the scope, as its deployment says."""
 
     @property
     def chooses(self) -> bool:

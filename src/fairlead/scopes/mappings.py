@@ -87,7 +87,7 @@ __all__ = [
 ]
 
 ENVELOPE: Final = frozenset({"cause", "id", "producer", "sequence", "time"})
-"""What identity and order depend on: no mapping changes it."""
+"""The attributes that identity and order depend on: no mapping changes them."""
 
 
 class MappingFailed(ScopeError):

@@ -15,9 +15,9 @@ from fairlead.scopes.graph import ScopeGraph
 __all__ = ["paths_between", "upward_paths"]
 
 PATHS_MAX: Final = 100
-"""How many delivery paths are explained."""
+"""The number of delivery paths that are explained."""
 HALVES_MAX: Final = 1_000
-"""How many ways up from each end are looked at."""
+"""The number of ways up from each end that are looked at."""
 
 
 def upward_paths(graph: ScopeGraph, start: str) -> Iterator[tuple[str, ...]]:

@@ -33,7 +33,8 @@ from fairlead.scopes.sights import Matched, Reached, Sight, State
 __all__ = ["PATHS_MAX", "Ancestry", "Parent", "ScopePlan", "Seer"]
 
 PATHS_MAX: Final = 10_000
-"""How many delivery paths of one notification are followed where mappings or policies tell them apart."""
+"""The number of delivery paths of one notification that are followed where mappings or policies tell them
+apart."""
 
 
 class Parent(NamedTuple):

@@ -40,7 +40,7 @@ from fairlead.scopes.system import System
 __all__ = ["DEPTH_MAX", "Trigger", "consequences", "memberships"]
 
 DEPTH_MAX: Final = 100
-"""How long a chain of rules may be that trigger one another."""
+"""The length of a chain of rules that trigger one another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ _CHANGES_MAX: Final = 256
 
 
 Changed: TypeAlias = Callable[[Statement, OrderKey | None, bool], object]
-"""What is called with each change: the statement, its order key where it has one, whether it holds behind that."""
+"""A function called with each change: the statement, its order key where it has one, whether it holds behind
+that."""
 
 
 _Made: TypeAlias = tuple[Statement, OrderKey | None, bool]
@@ -64,7 +65,7 @@ class Outcome(NamedTuple):
 
     seen: tuple[Seen, ...]
     later: tuple[Seen, ...]
-    """What policies delay: `Running.due` returns it when its time has come."""
+    """The deliveries that policies delay: `Running.due` returns them when their time has come."""
     failures: tuple[Failure, ...]
 
 

@@ -30,7 +30,8 @@ class Scopes:
 
     statements: tuple[Statement, ...] = ()
     outsiders: Outsiders = "default"
-    """What happens to components that the graph does not name: a scope of their own, isolation, or refusal."""
+    """The treatment of components that the graph does not name: a scope of their own, isolation, or
+    refusal."""
 
     def __post_init__(self) -> None:
         _ = self.system  # whatever does not resolve is refused here

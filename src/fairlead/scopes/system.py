@@ -59,7 +59,7 @@ class System:
     definitions: Table[Define] = EMPTY
     deployed: Table[Deployed] = EMPTY
     created: Table[int] = EMPTY
-    """How many instances rules have made of each definition."""
+    """The number of instances that rules have made of each definition."""
 
     @classmethod
     def of(cls, statements: Iterable[Statement], outsiders: Outsiders = "default") -> System:

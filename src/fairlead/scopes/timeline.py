@@ -39,7 +39,7 @@ class Change:
     key: OrderKey
     behind: bool = False
     requested: OrderKey | None = None
-    """Where the key was moved to the watermark: the one that was asked for."""
+    """The requested key, where it was moved to the watermark."""
     void: str = ""
     """Why the change could not be applied; empty where it was."""
 

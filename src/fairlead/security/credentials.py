@@ -203,7 +203,7 @@ class Authenticator:
 
 
 INTERNAL: Final = "broker"
-"""How a broker's own clients are known."""
+"""The name of a broker's own clients."""
 
 
 def _pair(authorization: str) -> tuple[str, str] | None:

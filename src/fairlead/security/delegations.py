@@ -23,7 +23,7 @@ __all__ = ["MOST", "Delegations"]
 
 FORMAT: Final = 1
 MOST: Final = 1_000
-"""How many delegations one principal may have made at once."""
+"""The number of delegations that one principal may have made at once."""
 
 
 class Delegations:

@@ -96,7 +96,8 @@ class Passwords:
         self._nobody = _Hash(COST, random(SALT_BYTES), random(32))
         self._key = random(32)
         self._known: OrderedDict[bytes, None] = OrderedDict()
-        """What was right lately, keyed by a hash that is of no use elsewhere: over HTTP each request has it."""
+        """Passwords that were right lately, keyed by a hash that is of no use elsewhere: over HTTP each
+        request has one."""
 
     @classmethod
     def read(cls, path: str | Path) -> Passwords:

@@ -40,9 +40,9 @@ class Request:
     now: int
     """The time, in microseconds."""
     notification: Notification | None = None
-    """What is published or delivered."""
+    """The notification that is published or delivered."""
     filter: Filter | None = None
-    """What is subscribed to or advertised."""
+    """The filter that is subscribed to or advertised."""
 
     @cached_property
     def size(self) -> int:

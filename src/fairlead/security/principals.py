@@ -31,7 +31,7 @@ class Principal:
 
     name: str
     claims: Mapping[str, Any] = field(default_factory=lambda: _NO_CLAIMS)
-    """What the credentials say besides, such as the groups of a user."""
+    """Further claims of the credentials, such as the groups of a user."""
     via: str = "process"
     until: int | None = None
     """When the credentials expire, in microseconds."""

@@ -20,7 +20,7 @@ __all__ = ["ACTIONS", "LIMITS", "NAMES", "RIGHTS", "Action", "Decision", "Grant"
 
 Action: TypeAlias = Literal["subscribe", "publish", "advertise"]
 ACTIONS: Final[tuple[Action, ...]] = ("subscribe", "publish", "advertise")
-"""What a filter limits."""
+"""The actions that a filter limits."""
 RIGHTS: Final = {
     "connect": "connect as a client",
     "link": "connect as a broker, under one's own name",
@@ -28,7 +28,7 @@ RIGHTS: Final = {
     "manage": "end connections, drain a broker, make and end its links, end any durable subscriber",
     "scopes": "change the scope graph",
 }
-"""What is allowed or not."""
+"""The rights that a principal has or has not."""
 SCOPES: Final = "scopes"
 """The producer of changes of the scope graph (`rules.integrated.CHANGES`)."""
 
@@ -95,7 +95,7 @@ class Rights:
     names: Mapping[str, tuple[str, ...]]
     """By kind of name, the patterns of those that belong to the principal, besides its own."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """How much the principal may do at once, by the names of `LIMITS`."""
+    """The limits on the principal's use, by the names of `LIMITS`."""
     until: int | None = None
     """When they may change though the policy does not, in microseconds."""
     schema: Schema | None = None

@@ -28,7 +28,7 @@ __all__ = ["ALL_TRUSTED", "SEALED", "UNTRUSTED", "BrokerTrust", "Links", "Untrus
 
 Untrusted: TypeAlias = Literal["refuse", "cut", "seal"]
 UNTRUSTED: Final = ("refuse", "cut", "seal")
-"""What becomes of a subscription to which no trusted way leads from some broker."""
+"""The treatments of a subscription to which no trusted way leads from some broker."""
 SEALED: Final = "$sealed"
 """The attribute that has all of a notification that travels sealed through brokers."""
 Links: TypeAlias = Mapping[str, Sequence[str]]

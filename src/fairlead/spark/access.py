@@ -88,7 +88,8 @@ class Gate:
     lines: list[dict[str, Any]] = field(default_factory=list)
     """The decisions, as a log of decisions has them."""
     rejections: list[tuple[str, Rejection]] = field(default_factory=list)
-    """What is refused, with what it is: `subscriptions` of which nothing is granted, `patterns` over a part."""
+    """The refused rows, with their table: `subscriptions` of which nothing is granted, `patterns` over a
+    part."""
     _rights: dict[str, Rights] = field(default_factory=dict)
     _seam: Seam = field(init=False)
 

@@ -209,7 +209,7 @@ _JUDGED: Final = pa.schema(
 
 
 Rules = dict[str, DataFrame]
-"""What was found, by rule: what, places, open."""
+"""The findings by rule: what, places, open."""
 
 
 def _violations(rows: DataFrame, indexes: Column, *what: str, open: bool = False) -> DataFrame:

@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 NOTHING_YET: Final = Manifest(-1)
-"""What stands for the commit before the first batch."""
+"""The manifest that stands for the commit before the first batch."""
 REMEMBERED: Final = pa.schema([("identity", pa.binary()), ("time", pa.int64())])
 PROGRESS: Final = "progress"
 """The table of the state with what of patterns is in progress."""
@@ -91,7 +91,7 @@ class Standing(NamedTuple):
     since: float = 0.0
     """When the batch began, by the monotonic clock."""
     rows: int = 0
-    """How many rows it has, once they have been looked at."""
+    """The number of its rows, once they have been looked at."""
 
     def describe(self, now: float) -> str:
         """The batch and its stage; its rows, and how many that is in a second so far."""
@@ -150,9 +150,9 @@ class Seen:
     """Per input the newest event time."""
     facts: Facts
     own: int = 0
-    """How many a pipeline has published itself: blank, though they have a producer."""
+    """The number that pipelines have published themselves: blank, though they have a producer."""
     ahead: int = 0
-    """How many of the rejected ones lie too far ahead of the clock."""
+    """The number of rejected rows that lie too far ahead of the clock."""
 
     @classmethod
     def of(cls, rows: DataFrame) -> Seen:
@@ -210,7 +210,7 @@ class Outcomes:
     columns: str
     """A digest of the typed columns that notifications have, if any."""
     late_by_us: int = 0
-    """How far behind the watermark the latest one came."""
+    """The distance behind the watermark at which the latest one came."""
 
     @classmethod
     def of(cls, ordered: Ordered) -> Outcomes:
@@ -260,9 +260,9 @@ class Written:
     """Why rows were rejected."""
     published: int = 0
     held: Facts | None = None
-    """What there is among what is held back, where anything is."""
+    """Facts about the rows that are held back, where there are any."""
     remembered: Sequence[Segment] = ()
-    """Where the identities are that are remembered from now on."""
+    """The segments of the identities that are remembered from now on."""
 
 
 # -- the batch -----------------------------------------------------------------------------------------------

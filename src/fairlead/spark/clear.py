@@ -39,7 +39,7 @@ __all__ = ["is_clear", "table_of_files"]
 BYTES_MAX: Final = 512 << 20
 """So many bytes of files are read into one process at most."""
 KINDS: Final = frozenset({"pub", "sub", "notify", "fault", "language", "end"})
-"""What a trace may have, where its subscriptions are declared before anything is published."""
+"""The records a trace may have whose subscriptions are declared before anything is published."""
 COLUMNS: Final = (
     *("v", "event", "component", *KEY, "event_time", RECORD),
     *("subscription", "filter", "from", "until", "ready"),

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["PATTERN", "PUBLISHED", "RULES", "URI", "combination_problems"]
 
 FLAT_SINKS: Final = ("csv", "text")
-"""What Spark can write and lists cannot be written to."""
+"""Formats that Spark can write and that lists cannot be written to."""
 NAMED_TABLES: Final = ("table", "iceberg", "postgres")
 """Sinks that are tables with a name."""
 PUBLISHED: Final = ("deliveries", "composites")
-"""What can be published into the network."""
+"""The outputs that can be published into the network."""
 PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 

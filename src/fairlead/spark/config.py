@@ -86,14 +86,14 @@ SPECIFICATIONS: Final = (
     "total",
     "ordered",
 )
-"""What `fairlead.audit` judges by; a test compares the two."""
+"""The specifications that `fairlead.audit` judges by; a test compares the two."""
 EVENT_FILES: Final = ("json", "csv", "parquet", "orc", "xml", "text")
 """The formats of events that are read from a path; any other is a source of Spark's, with its own options."""
 UNTYPED: Final = frozenset({"json", "csv", "xml", "text", "kafka"})
 """The formats whose records have no typed columns."""
 SUBSCRIPTION_FILES: Final = ("json", "csv", "parquet")
 SINKS: Final = ("parquet", "json", "table", "delta", "iceberg", "postgres", "kafka", "callback")
-"""Where deliveries can go; anything else is a sink of Spark's."""
+"""The sinks of deliveries; anything else is a sink of Spark's."""
 ENDINGS: Final = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
     **dict.fromkeys((".csv", ".tsv"), "csv"),

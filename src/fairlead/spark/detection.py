@@ -97,19 +97,21 @@ STREAM: Final = {
     "event_time": "bigint",
     "record": "string",
 }
-"""What patterns look at: notifications and, with the start of their interval and their pattern, composites."""
+"""The input of patterns: notifications and, with the start of their interval and their pattern,
+composites."""
 PROGRESS: Final = {"automaton": "string", "key": "bigint", "alarm": "bigint", "progress": "string"}
-"""What is in progress, for each automaton and key, and when time alone changes that: never, where it is null."""
+"""The progress of each automaton and key, and when time alone changes that: never, where it is null."""
 FOLLOWS: Final = "follows"
 ROUTED: Final = (
     T.StructField("group", T.IntegerType()),
     T.StructField("key", T.LongType()),
     T.StructField(FOLLOWS, T.BooleanType()),
 )
-"""Where what comes together for a key goes, and whether something new begins nothing but may go on with what has
-begun; of what is in progress that is null."""
+"""The destination of what comes together for a key, and whether something new begins nothing but may go on
+with what has begun; of what is in progress that is null."""
 RANK_TYPE: Final = f"struct<{','.join(map(':'.join, RANK_TYPES.items()))}>"
-"""Where something stands at its instant, in the order in which Spark sorts it: what is null comes first."""
+"""The position of something at its instant, in the order in which Spark sorts it: what is null comes
+first."""
 COMPOSITE: Final = {
     **{name: STREAM[name] for name in (*KEY, "event_time", RECORD)},
     "type": "string",
@@ -123,9 +125,9 @@ COMPOSITE: Final = {
 """Composites are notifications, and say beside their content what they are made of and who asked for them."""
 DETECTED: Final = {**COMPOSITE, **PROGRESS}
 LINE_ROWS: Final = (*KEY, "event_time")
-"""What lines look at beside attributes: events alone, so nothing has a start or a pattern."""
+"""The columns that lines look at beside attributes: events alone, so nothing has a start or a pattern."""
 LINE_COMPOSITE: Final = tuple(name for name in COMPOSITE if name != "sequence")
-"""What composites of lines have: up to the end of time, nothing stays in progress."""
+"""The columns of composites of lines: up to the end of time, nothing stays in progress."""
 
 
 def _declared(columns: Mapping[str, str]) -> str:
@@ -308,7 +310,7 @@ class Detected:
     """Composites, and partial matches. `persist` it where more than one frame is used."""
 
     levels: tuple[DataFrame, ...]
-    """What was found by the patterns of each level; nothing, where there are none."""
+    """The composites of the patterns of each level; nothing, where there are none."""
     few: bool = False
     """Whether one task is enough for what is done with it."""
     related: bool = False
@@ -729,7 +731,7 @@ class Lines:
 
     detecting: Detecting
     attributes: tuple[str, ...]
-    """What the columns behind `LINE_ROWS` are."""
+    """The names of the columns behind `LINE_ROWS`."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         (group,) = _compiled(self.detecting.level).groups

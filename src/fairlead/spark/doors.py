@@ -43,7 +43,7 @@ ORIGIN: Final = "_fairlead_origin"
 
 _PLACE_TYPES: Final = {"file": "string", "block": "bigint", "ordinal": "bigint"}
 OUTCOME_TYPES: Final = {"reason": "string", "raw": "binary", **_PLACE_TYPES}
-"""What a row has besides the notification."""
+"""The columns of a row besides the notification."""
 BLANK: Final = ""
 """The reason of a line that holds nothing: neither a notification nor rejected."""
 
@@ -201,7 +201,7 @@ class TextDoor:
     delimiter: str = ","
     admission: Admission | None = None
     kafka: kafka.Reading | None = None
-    """How records of Kafka are read, where they are more than JSON."""
+    """The reading of Kafka's records, where they are more than JSON."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         locations, read = _Locations(), _DOORS[self.format](self)

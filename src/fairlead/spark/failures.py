@@ -29,7 +29,7 @@ CONNECTORS: Final = {
     "abfss": "org.apache.hadoop:hadoop-azure:VERSION",
     "gs": "com.google.cloud.bigdataoss:gcs-connector:VERSION",
 }
-"""What Spark has to fetch before it knows a format, or paths of a scheme."""
+"""The package that Spark has to fetch before it knows a format, or paths of a scheme."""
 
 RESUME: Final = "then run it again: it continues after the last committed batch"
 

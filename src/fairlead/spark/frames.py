@@ -65,11 +65,12 @@ KEY: Final = ("time", "producer", "sequence", "id")
 """The order key; `time` is the order time, `event_time` what the notification itself says."""
 DELIVERY: Final = ("subscriber", *KEY, "subscriptions")
 RANK: Final = "rank"
-"""Where composites have one: the place of a composite behind what else stands at the instant where it ends."""
+"""The place of a composite behind what else stands at the instant where it ends; only composites have one."""
 VERSION: Final = "version"
-"""Where scopes have mappings: the tag of the version that is delivered, empty for what was published."""
+"""The tag of the version that is delivered, empty for what was published; only where scopes have mappings."""
 MOVED: Final = "moved"
-"""Where scopes have mappings or policies: whether a policy has moved a delivery to a later order time."""
+"""Whether a policy has moved a delivery to a later order time; only where scopes have mappings or
+policies."""
 RECORD: Final = "record"
 ATTRIBUTES: Final = "attributes"
 PUBLISHED: Final = "published"
@@ -87,7 +88,8 @@ ENVELOPE_TYPES: Final = {
     PUBLISHED: "string",
 }
 ENVELOPE: Final = tuple(ENVELOPE_TYPES)
-"""What a notification has beside its content. `digest` stands in for an id until equal records are numbered."""
+"""The columns of a notification beside its content. `digest` stands in for an id until equal records are
+numbered."""
 
 
 def payload_of(frame: DataFrame) -> str:

@@ -255,7 +255,7 @@ class FairGroup(Group):
         super().__init__(number, correlations, patterns)
         self._correlations = {each.name: each for each in correlations}
         self._called: dict[str, dict[str, list[int]]] = {each.name: {} for each in correlations}
-        """Which rows ask for a conjunction under which name."""
+        """The rows that ask for a conjunction, by the name that they give it."""
         for each in correlations:
             for row in each.rows:
                 name = patterns.question(patterns.rows[row]).about.name

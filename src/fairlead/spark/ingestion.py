@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["AHEAD", "KAFKA", "ORIGIN", "ingest", "not_ahead", "notifications", "rejected"]
 
 AHEAD: Final = "the time lies ahead of the clock by more than "
-"""How the reason of what lies too far ahead begins."""
+"""The beginning of the reason for what lies too far ahead."""
 KAFKA: Final = "kafka:"
 """The file of a record from Kafka is this and the topic, its block is the partition, its ordinal the offset."""
 

@@ -37,7 +37,7 @@ SCHEMA: Final = pa.schema([("value", pa.binary()), ("file", pa.string()), ("offs
 PER_PARTITION: Final = 100_000
 ROWS: Final = 10_000
 KINDS: Final = {"all": NOTIFICATIONS, "published": (PUBLICATION,)}
-"""Which records are read: all, or those that began there, for where the logs of all brokers are read."""
+"""The records that are read: all, or those that began there, for where the logs of all brokers are read."""
 
 
 class Stretch(InputPartition):

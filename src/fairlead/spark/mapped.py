@@ -45,7 +45,7 @@ RECEIVER: Final = pa.struct([("subscriber", pa.string()), ("subscriptions", pa.l
 _SLOT: Final = "slot"
 """The column with the slot of a version among all of a batch."""
 _UNKNOWN, _STOPPED, _AS_PUBLISHED = -1, -2, -3
-"""What is known of a row without a slot in a version: nothing; that it did not pass; that nothing changed."""
+"""Rows without a slot in a version: nothing is known; it did not pass; nothing changed."""
 _IDENTITY: Final = Rewriting.of(())
 
 Marks: TypeAlias = NDArray[np.uint64]

@@ -48,9 +48,9 @@ __all__ = [
 ]
 
 MEMORY: Final = 4 << 30
-"""How many bytes of compiled subscriptions a worker may map, unless it is told otherwise."""
+"""The bytes of compiled subscriptions that a worker may map, unless it is told otherwise."""
 OPENED: Final[Counter[str]] = Counter()
-"""How often this process has opened each part: once, unless it had to make room."""
+"""The number of times this process has opened each part: once, unless it had to make room."""
 TARGET: Final = "target"
 PARTITION: Final = "partition"
 RECEIVERS: Final = "receivers"

@@ -58,10 +58,11 @@ MEANING: Final = "_meaning"
 RANK: Final = (MEANING, "_written")
 """The columns with what copies of one time are compared by, as `model.order.copy_rank` has it."""
 CONTENT: Final = "_content"
-"""What typed contents are compared by, where one task sees all rows."""
+"""The column that typed contents are compared by, where one task sees all rows."""
 
 LIGHT: Final = ("producer", "id", "event_time", "sequence", "causes", "time", "arrived")
-"""What the order needs to know of a notification. Of a last key `arrived` is null: it is no notification."""
+"""The columns of a notification that the order needs. Of a last key `arrived` is null: it is no
+notification."""
 ORDER_TIMES: Final = "producer string, id string, time bigint, _refused boolean"
 ROUNDS_MAX: Final = 100
 """So often order times are raised; causes that lead back to themselves would raise them for ever."""

@@ -58,11 +58,11 @@ LAST: Final = ("producer", "sequence", "id", "time")
 """The columns of a table with the key of the largest number that is fixed, per producer."""
 
 EXACT: Final = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
-"""How JSON tells all instants apart: Spark's own format ends with the milliseconds."""
+"""The options under which JSON tells all instants apart: Spark's own format ends with the milliseconds."""
 SPREAD: Final = 64
 """Over how many groups a producer's notifications without numbers are spread: no window needs them together."""
 MADE_ID: Final = "^[0-9a-f]{32}-[0-9]+$"
-"""What `model.order.Identities` makes, should it come back as an id that is given."""
+"""The ids that `model.order.Identities` makes, should one come back as an id that is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,13 +50,13 @@ _PATTERNS: Final = "patterns"
 _RUN: Final = "run"
 _LAST: Final = "last"
 _FORCED: Final = (f"{_OURS}/index", f"{_OURS}/checkpoint/offsets", f"{_OURS}/checkpoint/sources")
-"""What a batch relies on, beside what it has written itself."""
+"""The files that a batch relies on, beside those it has written itself."""
 LINKS_MAX: Final = 32
 """So many manifests are read to know which files were taken; then one lists them all."""
 LINE: Final = (
     "subscriber string, time bigint, producer string, sequence bigint, id string, subscriptions array<string>"
 )
-"""What a line of deliveries has, beside the notification itself."""
+"""The columns of a line of deliveries, beside the notification itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +69,23 @@ class Counts:
     late: int = 0
     released: int = 0
     held: int = 0
-    """How many are held back after it."""
+    """The number of rows held back after it."""
     deliveries: int = 0
     composites: int = 0
-    """What patterns have found."""
+    """The number of composites that patterns have found."""
     in_progress: int = 0
     """For how many automata and keys something is in progress after it."""
     refused: int = 0
-    """How many changes of subscriptions and patterns could not be taken: they are among the rejected rows, too."""
+    """The number of changes of subscriptions and patterns that could not be taken: they are among the
+    rejected rows, too."""
     published: int = 0
-    """How many notifications went into the network."""
+    """The number of notifications that went into the network."""
     own: int = 0
-    """How many came from there that the pipeline does not take, since pipelines have published them."""
+    """The number that came from there and are not taken, since pipelines have published them."""
     conflicts: int = 0
-    """How many were copies of another one, with other content."""
+    """The number of copies of another one, with other content."""
     late_by_us: int = 0
-    """How far behind the watermark the latest one came."""
+    """The distance behind the watermark at which the latest one came."""
 
     def then(self, later: Counts) -> Counts:
         """The counts of both, one after the other."""
@@ -123,13 +124,14 @@ class Manifest:
     taken: Sequence[str] = ()
     """The files of changes that it has taken in, behind those of the batch `taken_before`."""
     taken_before: int | None = None
-    """Where the list goes on; None where it is whole. So it need not be repeated with every batch."""
+    """The manifest where the list goes on; None where it is whole. So it need not be repeated with every
+    batch."""
     held: Mapping[str, bool] = field(default_factory=dict)
-    """What there is among the rows that are held back (`ordering.Facts`)."""
+    """The facts that hold among the rows that are held back (`ordering.Facts`)."""
     remembered: Sequence[Segment] = ()
-    """Where the identities are that are remembered, the eldest first."""
+    """The segments of the identities that are remembered, the eldest first."""
     channels: Sequence[str] = ()
-    """Which channels have files in this batch."""
+    """The channels that have files in this batch."""
     columns: str = ""
     """A digest of the typed columns that notifications have, if any: files may come to have more of them."""
     reasons: Mapping[str, int] = field(default_factory=dict)

@@ -259,7 +259,7 @@ class Subscription(NamedTuple):
     since: int | None = None
     until: int | None = None
     requested: int | None = None
-    """Where `since` was moved to the watermark: what was asked for; BEGINNING where nothing was said."""
+    """The requested `since`, where it was moved to the watermark; BEGINNING where nothing was said."""
 
 
 class Content(NamedTuple):

@@ -95,7 +95,7 @@ class Automaton(NamedTuple):
     types: frozenset[str]
     """The types that it names: composites of others are seen by these only."""
     rows: tuple[int, ...]
-    """Which rows ask for it."""
+    """The rows that ask for it."""
 
 
 class Correlation(NamedTuple):
@@ -111,7 +111,7 @@ class Correlation(NamedTuple):
     types: frozenset[str]
     """The types of composites that it may take."""
     rows: tuple[int, ...]
-    """Which rows ask for it."""
+    """The rows that ask for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline"]
 
 POLL_S: Final = 0.1
-"""How often a stream is asked how it is."""
+"""The interval at which a stream is asked how it is."""
 REPORT: Final = "report.html"
 VERDICTS: Final = "verdicts"
 NOBODY: Final = pa.schema([("subscriber", pa.string()), ("subscriptions", pa.list_(pa.string()))])

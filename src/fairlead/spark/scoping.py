@@ -432,7 +432,7 @@ class OpenedScopes:
         self.notices = sorted(
             running.change([each for each in statements if each.since is not None]), key=attrgetter("key")
         )
-        """What the members of scopes that are dropped are notified about."""
+        """The notices to the members of scopes that are dropped."""
         self.is_ruled = running.ruled
         """Whether rules may change the graph."""
         self._more_than_filters = bool(_MORE_THAN_FILTERS.search(scopes.text))

@@ -96,7 +96,8 @@ IDENTITIES_MAX: Final = 5_000_000
 BYTES_MAX: Final = 256 << 20
 """So many bytes of text are brought here at most: where the texts of many rows are long, they go to jobs."""
 NEARBY_MAX: Final = Limits(1_000_000, 512 << 20)
-"""What comes through files at most, where jobs have no other machine: they take twice the time of cores."""
+"""The limits of what comes through files, where jobs have no other machine: they take twice the time of
+cores."""
 LARGE_BYTES: Final = 8 << 20
 """From so many bytes on workers read files, where they are on this machine."""
 FIRST_MAX: Final = 1_000
@@ -110,7 +111,7 @@ Numbers = NDArray[np.int64]
 _HELD: Final = pa.schema(
     [*ENVELOPE_ARROW.items(), (RECORD, pa.string()), ("time", pa.int64()), ("late", pa.bool_())]
 )
-"""What is held, in the columns that the order leaves to the next batch."""
+"""The columns of the rows that are held, as the order leaves them to the next batch."""
 _GIVEN: Final = _HELD.append(pa.field("arrived", pa.bool_()))
 _LAST: Final = pa.schema([(name, _HELD.field(name).type) for name in LAST])
 _RECEIVERS: Final = pa.list_(

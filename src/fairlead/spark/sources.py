@@ -78,12 +78,12 @@ class Input:
     fields: Fields = STANDARD
     lift: bool = False
     max_files: int | None = None
-    """How many files a micro-batch takes at most."""
+    """The number of files that a micro-batch takes at most."""
     lines: bool = False
     """XML: each line is a document, instead of each file."""
     select: tuple[str, ...] = ()
     kafka: Reading = PLAIN
-    """How values and the rest of a record of Kafka are read."""
+    """The reading of values and of the rest of a record of Kafka."""
 
     def __post_init__(self) -> None:
         if self.format in FILES | {LOG} and not self.path:

@@ -26,14 +26,14 @@ __all__ = ["Directory", "as_path", "reached", "size_of"]
 
 _TEMPORARY: Final = ".part"
 _LOCAL: Final = re.compile(r"\Afile:(?://(?:localhost)?)?(?=/)")
-"""How a local URI begins: Hadoop writes one slash, the standard three."""
+"""The beginning of a local URI: Hadoop writes one slash, the standard three."""
 _AT_ONCE: Final = 16
 _UNFORCED: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSUP})
-"""What a file system says that cannot force a directory to the disk."""
+"""The errors of a file system that cannot force a directory to the disk."""
 _UNFINISHED: Final = "_temporary"
-"""Where Spark's tasks write; what counts has been moved out of there."""
+"""The directory that Spark's tasks write to; what counts has been moved out of there."""
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-"""What pyarrow calls a scheme of Spark's."""
+"""The schemes of Spark under pyarrow's names."""
 
 
 def reached(uri: str) -> tuple[Any, str]:

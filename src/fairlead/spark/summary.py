@@ -55,13 +55,13 @@ class Summary:
     read: int
     rejected: int
     reasons: Mapping[str, int] = field(hash=False)
-    """How many rows were rejected for which reason."""
+    """The number of rejected rows, by reason."""
     duplicates: int
     late: int
     deliveries: int
     subscriptions: int
     verdicts: Mapping[str, str] = field(hash=False)
-    """What was audited, and whether it `holds`, is `open` or `violated`."""
+    """The audited specifications, and whether each `holds`, is `open` or `violated`."""
     seconds: float
     output: str
     report: str | None
@@ -73,21 +73,21 @@ class Summary:
     """Composite events that patterns found."""
     patterns: int = 0
     held: int = 0
-    """How many are held back at its end, until the watermark has passed them."""
+    """The number of rows held back at its end, until the watermark has passed them."""
     rejected_before: int = 0
-    """How many rows earlier runs on the same output have rejected."""
+    """The number of rows that earlier runs on the same output have rejected."""
     ended: bool = False
     """Whether that was the end: what comes later belongs to another output."""
     published: int = 0
-    """How many notifications went into the network."""
+    """The number of notifications that went into the network."""
     own: int = 0
-    """How many came from there that were left out, since pipelines have published them."""
+    """The number that came from there and were left out, since pipelines have published them."""
     conflicts: int = 0
-    """How many were copies of another notification with other content: one of them was delivered."""
+    """The number of copies of another notification with other content: one of them was delivered."""
     late_by_us: int = 0
-    """How far behind the watermark the latest late row came, in microseconds of event time."""
+    """The distance behind the watermark of the latest late row, in microseconds of event time."""
     batch_seconds: float = 0.0
-    """How long its batches took, without the start of Spark, the audit and the report."""
+    """The duration of its batches, without the start of Spark, the audit and the report."""
     suspected_unit: str | None = None
     """The unit in which times were probably written, where they were read as microseconds and lie in 1970."""
     in_all: Totals = Totals()

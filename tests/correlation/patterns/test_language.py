@@ -84,7 +84,7 @@ FREE = {
     "m": "3",
     "timer": "T",
 }
-"""What the page explains elsewhere."""
+"""Nonterminals that the page explains elsewhere."""
 
 
 class Deriving:

@@ -112,13 +112,13 @@ class Cell:
     """Filters or constraints put to a test, per notification."""
     matches_each: float | None = None
     checked: int = 0
-    """How many notifications were compared with the oracle."""
+    """The number of notifications that were compared with the oracle."""
     changes_per_s: float | None = None
     """Subscriptions that were added, and as many removed, per second."""
     pause_ms_max: float | None = None
     """The longest that a change kept the matching waiting."""
     cpu_share: float | None = None
-    """How much of the measured time the process had a core; well below 1, the machine was busy."""
+    """The share of the measured time for which the process had a core; well below 1, the machine was busy."""
 
 
 class Disagreement(Exception):

@@ -35,7 +35,7 @@ class Round:
 
     seconds: float
     cpu_s: float | None
-    """What this process, Spark and its workers have used of all cores; None where the system does not tell."""
+    """The processor time of this process, Spark and its workers; None where the system does not tell."""
 
 
 def ratios(own: Sequence[Round], others: Sequence[Round], *, cpu: bool = False) -> list[float]:

@@ -64,7 +64,7 @@ SPARK_TIMES: Final = (
     ("C2", 1, JOINS, 5.0),
     ("C1-apart", 100, JOINS, 5.0),
 )
-"""How many times as fast as a query on Spark a number of patterns is to be."""
+"""The factors by which a number of patterns is to be as fast as a query on Spark."""
 FAIR_ON_SPARK: Final = 20_000
 FAIR_IN_PROCESS: Final = {10: 31_400, 1_000: 3_000}
 """Events per second; the first is what the paper reached with 65 machines."""
@@ -137,7 +137,7 @@ class Plan(harness.Plan):
 Measure = Callable[[CorrelationTask], CorrelationCell]
 CELL: Final = "fairlead_lab.bench.correlation_cell"
 SETTLING_S: Final = 300.0
-"""What a process may take beyond its passes: to draw the workload, and to ask the definition."""
+"""The time a process may take beyond its passes: to draw the workload, and to ask the definition."""
 
 
 def in_fresh_process(task: CorrelationTask) -> CorrelationCell:

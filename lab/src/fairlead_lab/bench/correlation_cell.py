@@ -73,7 +73,7 @@ CONTENDERS: Final = {
     for shape in SHAPES
 }
 WEIGHTS: Final = {"C1": (1, 1, 1), "C2": (15, 80, 5)}
-"""How often A, B and C come; with iteration, a run of B is a long one."""
+"""The frequencies of A, B and C; with iteration, a run of B is a long one."""
 LEVELS: Final = 1_000
 """So many values of the constant by which patterns differ."""
 SPACING_US: Final = 1_000
@@ -119,7 +119,7 @@ class CorrelationCell:
     status: str
     reason: str = ""
     events: int = 0
-    """How many events it did in a pass."""
+    """The number of events in a pass."""
     rates: dict[str, Spread] = field(default_factory=dict)
     """Events per second of a core, by mode."""
     latency_ms: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class CorrelationCell:
     checked: int = 0
     """On how many events the matches were compared with the definition's."""
     cpu_share: float | None = None
-    """How much of the measured time the process had a core; well below 1, the machine was busy."""
+    """The share of the measured time for which the process had a core; well below 1, the machine was busy."""
 
 
 # -- the workload ------------------------------------------------------------------------------------------
@@ -584,11 +584,11 @@ class StateRow:
     pattern: str
     events: int
     nodes: int
-    """What the detector holds."""
+    """The number of nodes that the detector holds."""
     matches: str
-    """How many matches in progress that stands for; a number of any size."""
+    """The number of matches in progress that they stand for; a number of any size."""
     written_out: int | None
-    """How many partial matches a chain holds for the same; None where there are too many."""
+    """The number of partial matches that a chain holds for the same; None where there are too many."""
     first_ms: float
     """To complete them and have the first hundred."""
 

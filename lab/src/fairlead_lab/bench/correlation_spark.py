@@ -40,12 +40,13 @@ QUERIES: Final = {JOINS: self_joins, WINDOWS: windows}
 NUMBERED: Final = "C3-B"
 """The fair subscriptions that SQL can say: without a comparison, disposal is counting."""
 TAKING: Final = ", taking one for each start"
-"""What SQL can say: whether a match starts behind the one before, it cannot."""
+"""The choice that SQL can express: whether a match starts behind the one before, it cannot."""
 EVENTS, PATTERNS = "bench_events", "bench_patterns"
 FILES: Final = 4
 """Files enough to keep the cores at work; Spark does not split small ones."""
 COLUMNS: Final = {"C3": ("a", "b", "c")}
-"""What events have beside their envelope and type, by what the shape begins with; others a sensor and a level."""
+"""The columns of events beside their envelope and type, by the beginning of the shape; others have a sensor
+and a level."""
 Match: TypeAlias = tuple[str, tuple[str, ...]]
 """The id of a pattern, and those of what it took."""
 

@@ -35,9 +35,9 @@ FLOOR: Final = "the floor"
 LARGE: Final = "M1, large"
 PIPELINE, AUDITED = "pipeline", "with trace and audit"
 GOALS: Final = {PIPELINE: 2.0, AUDITED: 4.0, "with patterns and report, too": 5.0}
-"""How many times the floor each may take, warm."""
+"""The goals, warm, in multiples of the floor."""
 LARGE_S: Final = 60.0
-"""How long a million events against 100,000 subscriptions may take, audited."""
+"""The goal for a million events against 100,000 subscriptions, audited."""
 BEGINNING_US: Final = 1_700_000_000_000_000
 
 

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 MEASURED, NOT_RUN, WRONG = "measured", "not run", "wrong"
-"""What became of a cell of a table."""
+"""The outcomes of a cell of a table."""
 ReportLine = Callable[[str], None]
 """Prints a line for each cell as it is done: a run takes minutes."""
 Value = TypeVar("Value")

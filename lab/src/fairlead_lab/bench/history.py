@@ -109,7 +109,7 @@ FIGURES: Final[dict[str, Callable[[Random], Work]]] = {
     "publish on a bus, 100 subscriptions": _publish,
     "detect a pattern of two": _detect,
 }
-"""What is measured, by name: from a seeded generator to work on the first so many items."""
+"""The measurements, by name: from a seeded generator to work on the first so many items."""
 
 
 def measure(rounds: Rounds = ROUNDS, names: Sequence[str] = tuple(FIGURES)) -> Row:

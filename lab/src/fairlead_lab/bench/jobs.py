@@ -165,7 +165,7 @@ class Workload:
     directory: Path
     rows: int
     tables: dict[int, str] = field(default_factory=dict)
-    """Where the notifications with ids below a number are."""
+    """The tables that have the notifications with ids below a number."""
 
     def upto(self, count: int) -> str:
         """The first so many notifications, in files enough for every core: Spark does not split small ones."""

@@ -32,7 +32,7 @@ READ: Final = 1 << 18
 DEADLINE_S: Final = 120.0
 WARM: Final = 1_000
 CUTS: Final = 1_000
-"""How many prices filters tell apart, where they look at it: from 0 to 100."""
+"""The number of prices that filters tell apart, where they look at it: from 0 to 100."""
 LATE_S: Final = 20.0
 """If nothing has come for so long, what is missing is lost."""
 
@@ -287,7 +287,7 @@ class Load:
             topics = [f"other/{number}" for number in range(spec.others)]
             self._subscribed("others", topics, spec.others)
         self.setup_s = time.perf_counter() - started
-        """How long the further subscriptions took."""
+        """The time that the further subscriptions took."""
         self._receivers = [
             self._subscribed(f"receiver-{number}", [TOPIC], 1) for number in range(spec.subscribers)
         ]

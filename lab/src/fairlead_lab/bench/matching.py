@@ -110,7 +110,7 @@ class Plan(harness.Plan):
 
 Measure = Callable[[Task], Cell]
 SETTLING_S: Final = 300.0
-"""What a process may take beyond the patience with the engine: to make filters and ask the oracle."""
+"""The time a process may take beyond the patience with the engine: to make filters and ask the oracle."""
 
 
 def in_fresh_process(task: Task) -> Cell:

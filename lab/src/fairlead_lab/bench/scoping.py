@@ -48,7 +48,7 @@ __all__ = [
 UNSCOPED, OPEN, INTERFACES, MAPPINGS = "no scopes", "open", "interfaces", "mappings"
 MAPPED: Final = "mapped borders"
 TIMES: Final = 1.5
-"""How many times the cost without scopes a scoped publication may have."""
+"""The goal for a scoped publication, in multiples of the cost without scopes."""
 DESKS, GROUPS = 100, 10
 BEGINNING_US: Final = 1_700_000_000_000_000
 GRAPHS: Final = ((100, 10), (1_000, 10), (10_000, 10), (10_000, 2))
@@ -72,7 +72,7 @@ class GraphCost:
     visible_s: float
     """A question whether one component is visible to another."""
     first_s: float
-    """Who of ten components sees a notification, asked for the first time."""
+    """The time to find which of ten components sees a notification, asked for the first time."""
     again_s: float
 
 

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 AnyBroker: TypeAlias = Broker | RebuildingBroker | RendezvousBroker | SpreadingBroker
-"""What a simulation drives."""
+"""The brokers that a simulation drives."""
 
 
 def brokers_within(broker: AnyBroker) -> list[Broker]:

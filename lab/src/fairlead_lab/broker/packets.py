@@ -23,7 +23,7 @@ class LinkSet(Struct, frozen=True):
     """The header of LIPSIN: links in a Bloom filter, and which packet it is: of whom, and of these which."""
 
     index: int
-    """Which of the ids of each link the filter is made of."""
+    """The index of the id, among those of each link, that the filter is made of."""
     bits: int
     origin: str
     number: int

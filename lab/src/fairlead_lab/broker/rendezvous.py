@@ -76,7 +76,7 @@ class RendezvousSettings:
     topics: bool = False
     """Whether trees are told of types alone."""
     batch_us: int = 0
-    """How long messages to a neighbour may wait for others, to go as one."""
+    """The time that messages to a neighbour may wait for others, to go as one."""
     schema: Schema | None = None
 
     def __post_init__(self) -> None:

@@ -22,7 +22,8 @@ from fairlead.model.order import Identity, OrderKey, identity_of
 __all__ = ["SPECIFICATIONS", "Accounts", "Tally"]
 
 SPECIFICATIONS: Final = ("simple", "fifo")
-"""What the audit judges a live run by: safety and liveness, and the order of each producer."""
+"""The specifications that the audit judges a live run by: safety and liveness, and the order of each
+producer."""
 EXAMPLES: Final = 5
 
 

@@ -51,7 +51,7 @@ QUIET_S: Final = 120.0
 """After so long without coming to rest something hangs."""
 LOOK_S: Final = 0.05
 LINKED_S: Final = 5.0
-"""How long a link may take to be up again before a copy of a broker is run."""
+"""The time a link may take to be up again before a copy of a broker is run."""
 FORGED: Final = wire.checked(
     wire.relay(
         2**61,
@@ -71,9 +71,10 @@ class RoundReport:
     verdict: Verdict
     faults: Counter[str] = field(default_factory=Counter)
     cut_bytes: int = 0
-    """How much of the logs' unsynced ends was cut off."""
+    """The number of bytes cut off the logs' unsynced ends."""
     replayed: int = 0
-    """How many publications came again and were known, as far as those brokers tell that were not killed since."""
+    """The number of publications that came again and were known, as far as those brokers tell that were not
+    killed since."""
     healed_s: float = 0.0
     """From the last fault to quiet."""
 

@@ -24,7 +24,7 @@ __all__ = ["BrokerProcess", "truncate_unsynced"]
 
 START_S = 60.0
 MEMORY_BYTES = 1 << 24
-"""What all connections of a broker may hold."""
+"""The memory that all connections of a broker may hold."""
 FRAME_BYTES = 900_000
 
 

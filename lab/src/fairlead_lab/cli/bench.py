@@ -76,7 +76,7 @@ class Benchmark(NamedTuple):
     description: str
     epilog: str
     mark: str
-    """What its tables are called in a page: <!-- MARK: begin --> and <!-- MARK: end -->."""
+    """The name of its tables in a page: <!-- MARK: begin --> and <!-- MARK: end -->."""
     quick: str
     options: tuple[Option, ...]
 

@@ -30,7 +30,7 @@ __all__ = ["configure"]
 
 DIRECTORY: Final = "fairlead-demo"
 MARK: Final = ".fairlead-demo"
-"""Whose directory it is: what bears it may be written anew."""
+"""The file that marks a directory of the demo: it may be written anew."""
 WIDTH: Final = 96
 
 

@@ -53,10 +53,10 @@ class _State:
     named: dict[str, _State] = field(default_factory=dict)
     any: _State | None = None
     skipping: _State | None = None
-    """Where paths wait that go on with `//`; it is reached together with this state."""
+    """The state where paths wait that go on with `//`; it is reached together with this state."""
     stays: bool = False
     ends: dict[Selection, None] = field(default_factory=dict)
-    """What is selected here: the paths that have been followed to their end."""
+    """The selections made here: the paths that have been followed to their end."""
 
     def next(self, skips: bool, name: str) -> _State:
         """The state after one more step of a path, which is made if need be."""

@@ -42,9 +42,9 @@ from fairlead_lab.matching.base import EngineBase, Wanted
 __all__ = ["NODES_MAX", "Diagram", "NodeTable"]
 
 NODES_MAX: Final = 20_000
-"""How many nodes one filter may make, those included that are given up again before it is done."""
+"""The number of nodes that one filter may make, those included that are given up again before it is done."""
 PAIRS_MAX: Final = 5 * NODES_MAX
-"""How many pairs of nodes one join may look at."""
+"""The number of pairs of nodes that one join may look at."""
 
 FALSE: Final = 0
 TRUE: Final = 1
@@ -72,7 +72,7 @@ def _xor(one: int, other: int) -> int | None:
 
 
 SETTLED: Final[dict[Operation, Callable[[int, int], int | None]]] = {"and": _and, "or": _or, "xor": _xor}
-"""What two nodes are joined to where that can be seen without looking below them."""
+"""The result of joining two nodes where that can be seen without looking below them."""
 
 
 class _TooLarge(Exception):
@@ -96,7 +96,7 @@ class NodeTable:
     def __init__(self, order: Iterable[Filter] = ()) -> None:
         self.nodes: dict[int, _Node] = {}
         self.predicates: dict[int, Filter] = dict(enumerate(dict.fromkeys(order)))
-        """What the nodes of each rank ask."""
+        """The predicates that the nodes of each rank ask."""
         self._ranks = {predicate: rank for rank, predicate in self.predicates.items()}
         self._ranks_next = count(len(self._ranks))
         self._sharing = Counter(list(self.predicates))  # an order that was given is kept, used or not

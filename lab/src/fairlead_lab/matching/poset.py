@@ -51,7 +51,7 @@ class Traversal(EngineBase[Id]):
             self._roots = self._distinct(self.poset.roots())
         stack = list(self._roots)
         unmet: dict[int, int] = {}
-        """How many of the filters right above have not matched so far."""
+        """The number of the filters right above that have not matched so far."""
         while stack:
             first = stack.pop()
             if not self._tested(self.poset[first], notification):

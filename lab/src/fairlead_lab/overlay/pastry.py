@@ -72,7 +72,7 @@ class Space:
     digits: int = 32
     b: int = 4
     size: int = field(init=False, repr=False, compare=False)
-    """How many identifiers there are."""
+    """The number of identifiers."""
 
     def __post_init__(self) -> None:
         if not (1 <= self.b <= 5 and 1 <= self.digits * self.b <= 256):

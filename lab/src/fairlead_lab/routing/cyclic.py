@@ -23,7 +23,7 @@ from fairlead.routing.table import RoutingTable
 __all__ = ["CyclicSimple"]
 
 ENDED_MAX: Final = 10_000
-"""How many interests that have ended a broker remembers."""
+"""The number of ended interests that a broker remembers."""
 
 
 class CyclicSimple(Simple):

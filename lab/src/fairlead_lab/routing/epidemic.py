@@ -182,7 +182,7 @@ class Coverage:
     reached: Spread
     messages: Spread
     rounds: Spread
-    """How many rounds it took until the last peer that was reached had it."""
+    """The number of rounds until the last peer that was reached had it."""
 
     @property
     def share(self) -> float:

@@ -31,8 +31,8 @@ __all__ = ["COVERS", "Covers", "Leased", "LeasedTable"]
 
 Covers: TypeAlias = Literal["fresh", "any", "printed"]
 COVERS: Final = ("fresh", "any", "printed")
-"""What suppresses a renewal: fresh representatives; likewise, and any proper cover; fresh entries and any proper
-cover, as the book has it."""
+"""The covers that suppress a renewal: fresh representatives; likewise, and any proper cover; fresh entries
+and any proper cover, as the book has it."""
 
 
 class LeasedTable(RoutingTable):

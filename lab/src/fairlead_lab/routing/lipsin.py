@@ -205,7 +205,7 @@ class Passage:
     reached: frozenset[str]
     """The nodes that got it, the source among them."""
     tests: int
-    """How often a node compared the filter with the id of a link that is not in the tree."""
+    """The number of times a node compared the filter with the id of a link that is not in the tree."""
 
     @property
     def false_positives(self) -> tuple[Link, ...]:

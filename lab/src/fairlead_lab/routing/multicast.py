@@ -52,7 +52,7 @@ __all__ = [
 Group: TypeAlias = frozenset[str]
 """The brokers that get what is sent to a multicast address."""
 Audience: TypeAlias = tuple[str, Set[str]]
-"""Where a notification is published, and which brokers want it."""
+"""The broker where a notification is published, and the brokers that want it."""
 
 
 @dataclass(frozen=True, slots=True)

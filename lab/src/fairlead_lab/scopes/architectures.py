@@ -53,7 +53,7 @@ class Run:
     links: list[tuple[str, str]] = field(default_factory=list)
     """The links over which a message went, each time it did."""
     accesses: int = 0
-    """How often the communication medium was used (book Fig. 6.18)."""
+    """The number of uses of the communication medium (book Fig. 6.18)."""
 
     @property
     def messages(self) -> int:

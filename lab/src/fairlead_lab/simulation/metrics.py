@@ -43,7 +43,7 @@ CAPACITY_FIGURES: Final = frozenset(("queue_max", "queue_at", "dropped"))
 
 _PROGRESS_EVERY: Final = 4096
 _OWN: Final = frozenset((Tick, Synced, OnRing))
-"""What nobody has sent, or what keeps a ring: publications cost none of it."""
+"""Messages that nobody has sent, or that keep a ring: publications cost none of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ from fairlead_lab.simulation.faults import NO_FAULTS, Crash, Faults
 __all__ = ["Observer", "Simulation"]
 
 _LOG_US: Final = 100
-"""How long it takes until what a broker gave to its log is safe."""
+"""The time until a record that a broker gave to its log is safe."""
 _NUMBERS: Final = 48
 """A moment is one integer, which compares fast: the time, then a number that rises."""
 _KEYED_NUMBERS: Final = 128
@@ -69,7 +69,8 @@ _OWN: Final = frozenset((Tick, Synced))
 _FREE: Final = frozenset((Tick, Synced, Link, Unlink, Climb, Enter, Depart))
 """Commands take no time, and wait for nothing."""
 _ABOUT_FILTERS: Final = frozenset((Admin, Renew, Connect, Disconnect))
-"""What brokers tell each other of filters and links. It is asked of every message, hence no `isinstance`."""
+"""The messages between brokers about filters and links. It is asked of every message, hence no
+`isinstance`."""
 
 _ENVELOPES: Final = frozenset((InTree, Packet))
 """Messages around another one."""
@@ -147,9 +148,9 @@ class Simulation:
         self._in_flight: dict[tuple[str, str], deque[Message]] | None = None
         """From whom to whom: what is under way. Most runs never ask, so it is kept from the first question on."""
         self._filters_in_flight = 0
-        """How much of it is about filters or links."""
+        """The number of messages in flight that are about filters or links."""
         self._sent: list[Callable[[int, str, str, Message], None]] = []
-        """What is called when a message is sent, while things happen."""
+        """Functions called when a message is sent, while things happen."""
         self._waits: list[Callable[[int, Station, int], None]] = []
         if faults.crashes and remake is None:
             raise ValueRefused("brokers that crash and come back have to be made again: give `remake`")

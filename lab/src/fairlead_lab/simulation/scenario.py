@@ -80,7 +80,7 @@ SHAPES: Final = {
 }
 """The shapes of a scenario, and what the overlay calls them."""
 ATTRIBUTES: Final = ("x", "y", "z")
-"""What notifications have, and interests are about."""
+"""The attributes that notifications have and interests are about."""
 WORKLOADS: Final = ("uniform", "zipf", "intervals")
 BROKERS_MAX: Final = 100_000
 CALLS_MAX: Final = 10_000_000
@@ -366,7 +366,7 @@ class Scenario:
             at="faults.rest_ms",
         ),
     ] = MILLION
-    """How long a checkpoint is waited for, where faults are still to come: until then nothing is at rest."""
+    """The time a checkpoint is waited for, where faults are still to come: until then nothing is at rest."""
     keyed: Annotated[
         bool,
         Key(

@@ -32,10 +32,10 @@ OPENING: Final = 1_714_978_800 * SECOND
 """2024-05-06, a Monday, 07:00 UTC."""
 DAY: Final = int(8.5 * 3600) * SECOND
 DISORDER_MAX: Final = int(1.9 * SECOND)
-"""How far one message overtakes another; with clocks that go back, still within two seconds."""
+"""The distance by which one message overtakes another; with clocks that go back, still within two seconds."""
 CLOCK_BACK_MAX: Final = 30_000
 LATE: Final = (180 * 60 * SECOND, 300 * 60 * SECOND)
-"""How long the late ones take: longer than a batch of files, so that a stream has gone on without them."""
+"""The delays of late messages: longer than a batch of files, so that a stream has gone on without them."""
 BROKEN_SHARE: Final = 0.001
 TWICE_SHARE: Final = 0.001
 LATE_SHARE: Final = 0.0008
@@ -97,7 +97,7 @@ PATTERNS: Final = (
         'silent: Reading[unit = "m/s" and value > 14] as gust then no Reading within 1 hour, same sensor',
     ),
 )
-"""What several events of this day mean together: id, who asks, and the pattern."""
+"""The patterns of this day: id, subscriber, text."""
 
 
 @dataclass(frozen=True, slots=True)

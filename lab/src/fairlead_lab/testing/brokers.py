@@ -20,9 +20,9 @@ from fairlead.network.sync import run_until_stopped
 __all__ = ["PATIENCE_S", "Brokers", "on_a_loop", "self_signed", "wait_until"]
 
 PATIENCE_S: Final = 40.0
-"""How long a test waits before it fails; a loaded machine takes its time."""
+"""The time a test waits before it fails; a loaded machine takes its time."""
 LOOK_S: Final = 0.002
-"""How often a condition is looked at: a thread that asks all the time would hold up those it waits for."""
+"""The interval of looks at a condition: a thread that asks all the time would hold up those it waits for."""
 
 
 def wait_until(condition: Callable[[], object]) -> None:

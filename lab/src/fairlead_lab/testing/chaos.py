@@ -88,15 +88,15 @@ class Plan:
     durables: int = 2
     listeners: int = 1
     often: float = 0.03
-    """How often a step is a fault."""
+    """The share of steps that are faults."""
     both_call: bool = False
     """Whether both brokers of a link call each other."""
     advertisements: str | None = None
-    """How advertisements travel, if there are any."""
+    """The algorithm of advertisements, if there are any."""
     hierarchical: bool = False
     """Whether the first broker is above all others; then links are not changed."""
     guests: int = 0
-    """How many further brokers there are, without clients, which are linked now with one and now with another."""
+    """The number of further brokers, without clients, which are linked now with one and now with another."""
 
 
 # -- connections ---------------------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ class Producer(SimClient):
         self.left, self.window = total, window
         self.unstored: dict[int, tuple[bytes, Identity]] = {}
         self.rest = 0
-        """How often it does nothing before it comes back."""
+        """The number of turns it does nothing before it comes back."""
         self.advertising = 0
         """The number under which it has said what it will publish; until the answer it publishes nothing."""
 

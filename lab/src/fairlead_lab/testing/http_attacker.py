@@ -56,7 +56,7 @@ EVIL: Final = (
     {"Host": "evil.example"},
     {"Host": "evil.example", "Origin": "http://evil.example"},
 )
-"""What a browser sends for pages of other sites."""
+"""Headers that a browser sends for pages of other sites."""
 PROXIES: Final = (
     {"X-Forwarded-User": "root"},
     {"X-Remote-User": "root"},
@@ -68,7 +68,7 @@ PROXIES: Final = (
     {"Proxy-Authorization": "Basic cm9vdDpyb290"},
     {"Cookie": "user=root; session=root"},
 )
-"""What proxies say, and a client may not."""
+"""Headers that proxies set, and a client may not."""
 PATHS: Final = (
     "/status",
     "/tables",
@@ -94,7 +94,7 @@ PATHS: Final = (
 BYE: Final = re.compile(rb'event: bye|{"bye"')
 """The end of a stream, over a connection that may go on."""
 TELLING: Final = re.compile(rb'"policy"|"subscriptions"|fairlead_|root:x:|"advertisements"')
-"""What only those who may inspect get to see, and files of the machine."""
+"""Texts that only those who may inspect get to see, and files of the machine."""
 
 
 @dataclass

@@ -17,7 +17,7 @@ from fairlead.log.disk import Disk
 __all__ = ["MemoryDisk", "PowerFailure"]
 
 BLOCK = 64
-"""How many bytes are written at once or not: few, so that small files have many blocks."""
+"""The number of bytes that are written at once or not: few, so that small files have many blocks."""
 
 
 class PowerFailure(Exception):

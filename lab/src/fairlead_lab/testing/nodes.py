@@ -26,14 +26,14 @@ class End:
     """One end of a connection to a node; while it is `stuck`, nothing that the node has written goes out."""
 
     session: Session
-    """How the node calls the other end."""
+    """The node's name for the other end."""
 
     def __init__(self, node: Node) -> None:
         self.node, self.written, self.closed = node, b"", False
         self.paused = False
         """Whether the node does not want to hear more."""
         self.stuck = 0
-        """How much seems to wait in the connection's own buffer."""
+        """The number of bytes that seem to wait in the connection's own buffer."""
         self.said: list[tuple[int, bytes]] = []
         """All frames that it has ever written."""
         self._frames, self._heard = wire.Frames(), wire.Frames()

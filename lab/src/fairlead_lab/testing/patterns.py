@@ -52,7 +52,7 @@ TYPES: Final = ("A", "B", "C", "D")
 TIME_MAX: Final = 30
 """The last microsecond of a stream; windows and timers are shorter than half of it."""
 NODES: Final = ("atom", "sequence", "concat", "iterate", "either", "both", "timing", "within")
-"""What bodies are made of, for those who want less than all."""
+"""The nodes that bodies are made of, for those who want less than all."""
 
 _FILTERS: Final = tuple(
     parse(text)

@@ -141,7 +141,7 @@ class FairHistory:
         self.finished = run.finished
         self.multicasts: dict[Identity, MulticastEvent] = {}
         self.by_type: dict[str, list[Identity]] = {}
-        """What was multicast of each type, in the order of the indexes."""
+        """The events multicast of each type, in the order of the indexes."""
         self.members: dict[str, Member] = {}
         self.crashed: set[str] = set()
         self.deliveries: list[RelationDelivery] = []

@@ -58,7 +58,7 @@ class Member:
         self.bank, self.component, self.choice = bank, component, choice
         self.first = -1
         self.coming: Events = ()
-        """What it holds, until there are queues for it."""
+        """The events it holds until there are queues for them."""
         self.readers: Sequence[Any] = ()
         """Those that its matches are for; the bank hands them out with each."""
         layout = Layout(component)

@@ -43,10 +43,11 @@ The last key is the number again, so that the order of instances is one more com
 """
 
 NUMBER: Final = -1
-"""Which key the number is."""
+"""The index that stands for the number instead of a key."""
 
 Tie: TypeAlias = tuple[int, int, Op, int]
-"""What a slot asks of those that are filled: which of them, which key of it, compared how, with which own key."""
+"""A comparison that a slot demands: with which filled slot, with which key of it, how, and with which own
+key."""
 
 ORDERED_RANKS: Final = frozenset(RANK[kind] for kind in ORDERED)
 _COMPARABLE: Final = frozenset(RANK[kind] for kind in COMPARABLE)
@@ -57,7 +58,7 @@ COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.GT: gt,
     Op.GE: ge,
 }
-"""How keys of one kind compare; equal keys are found by looking them up."""
+"""The comparisons of keys of one kind; equal keys are looked up instead."""
 
 
 class Layout:

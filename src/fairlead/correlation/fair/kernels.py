@@ -39,7 +39,8 @@ EQ, NE, LT, LE, GT, GE = range(6)
 NOTHING, NUMBER, TIME, BOOLEAN, NULL, TEXT, OTHER = range(7)
 """The kinds of values: what compares with nothing first, and last what compares but is no number here."""
 FREE, OUT, LEFT = range(3)
-"""What the state says: the first free node, how much was written out, how many components have to leave."""
+"""Positions in the state: the first free node, the number written out, the number of components that have to
+leave."""
 
 
 @kernel(inline=True)

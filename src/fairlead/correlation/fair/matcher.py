@@ -161,7 +161,8 @@ class _ByType:
 _relation: Final = tuple.__new__
 """A relation of all its fields, in a third of the time that `Relation(…)` takes: there are many."""
 _Completed: TypeAlias = dict[int, tuple[Any, Relation]]
-"""What is completed, and for whom, by the rank of the subscription there: an event completes one for each."""
+"""The completed relations with their recipients, by the rank of the subscription: an event completes one for
+each."""
 
 
 _Readers: TypeAlias = "Sequence[tuple[_Conjunction, int]]"
@@ -239,7 +240,7 @@ class Correlator(Generic[Id]):
         self._components: dict[tuple[Conjunction, Choice], list[_Component]] = {}
         self._filters: dict[Filter, int] = {}
         self._users: dict[int, int] = {}
-        """How many slots of components ask for a filter."""
+        """The number of slots of components that ask for each filter."""
         self._slots: dict[int, dict[tuple[_Component, int], None]] = {}
         """Those of components that are not in the bank."""
         self._bank: Bank | None = None

@@ -27,10 +27,11 @@ Partial: TypeAlias = tuple[Event, ...]
 """Events for some slots, in the order in which these are filled."""
 
 _SPARE: Final = 64
-"""How many events a memory may hold without a look at what is dead."""
+"""The number of events a memory may hold without a look at what is dead."""
 
 _AS_GOOD: Final = {Op.LT: le, Op.LE: le, Op.GT: ge, Op.GE: ge}
-"""What has to be less than something is as good as another if it is no greater; and so on."""
+"""For each comparison the one that makes a value at least as good: for "less than", "no greater than"; and so
+on."""
 
 
 class Memory:

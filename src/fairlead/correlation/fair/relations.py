@@ -26,7 +26,7 @@ from fairlead.model import Array, Instant, Notification, Record
 __all__ = ["PRODUCER", "Events", "Relation", "identified", "relation_id"]
 
 PRODUCER: Final = "fair"
-"""Who publishes relations."""
+"""The producer of relations."""
 
 Events: TypeAlias = tuple[Notification, ...]
 
@@ -39,7 +39,7 @@ class Relation(NamedTuple):
     """It is the conjunction's n-th delivery, counted from 1."""
     events: Events
     name: str = UNNAMED
-    """What the subscription is called that it is delivered for."""
+    """The name of the subscription that it is delivered for."""
 
     def called(self, name: str) -> Relation:
         """The same, delivered for a subscription of some name."""

@@ -41,10 +41,10 @@ TYPE: Final = "type"
 """The attribute that holds a notification's type."""
 
 UNNAMED: Final = "relation"
-"""What a subscription is called unless it says otherwise: the type of what it delivers."""
+"""The name of a subscription without one: the type of what it delivers."""
 
 INSTANCES_MAX: Final = 100
-"""How many events a relation may be made of."""
+"""The number of events a relation may be made of."""
 
 MIRRORED: Final = {
     Op.EQ: Op.EQ,

@@ -91,7 +91,7 @@ __all__ = [
 ACCEPTED: Final = -1
 """The number of the state in which nothing is left."""
 STATES_MAX: Final = 100_000
-"""How many states an automaton may come to have: parallel parts multiply theirs."""
+"""The number of states an automaton may come to have: parallel parts multiply theirs."""
 
 
 # -- what runs use -------------------------------------------------------------------------------------------
@@ -107,13 +107,13 @@ class Step:
     """The registers of the timers that it takes."""
     domain_timers: frozenset[int]
     questions: tuple[Question, ...]
-    """What is asked of an occurrence before it is taken or, if the atom is silent, counts as in its domain."""
+    """Questions about an occurrence before it is taken or, if the atom is silent, counts as in its domain."""
     deferred: tuple[Question, ...]
     """The same about tallies: matches that are not told apart may give different answers."""
     bindings: tuple[tuple[int, str | None, Fold], ...]
     """The registers that change when it is taken, with the attribute that is folded into them."""
     mark: int | None
-    """Where a parallel branch keeps the element that a strong step has to follow."""
+    """The position where a parallel branch keeps the element that a strong step has to follow."""
 
 
 @dataclass(slots=True)
@@ -158,13 +158,13 @@ class Automaton:
         self.references: dict[Reference, int] = {}
         """The registers of what conditions speak of."""
         self.registers = 0
-        """How many registers a match has."""
+        """The number of registers of a match."""
         self._scopes_made = 0
         self._tallies: dict[Reference, int] = {}
         body = self._numbered(pattern.body, head=True, timers={}, windows=frozenset(), parallel=False)
         plan = plan_conditions(pattern)
         self.final = tuple(self._question(each, self._tally) for each in plan.at_end)
-        """What is asked of the complete match, about tallies only."""
+        """Questions about the complete match: about tallies only."""
         self.steps = tuple(
             self._step(number, atom, plan.at_steps[atom.step])
             for number, atom in enumerate(atoms_of(pattern.body))
@@ -182,7 +182,7 @@ class Automaton:
         )
         """The registers that hold values as they came, which are told apart by their keys."""
         self.judging = self._judging()
-        """What is asked about tallies; None where nothing is."""
+        """Judges tallies; None where no question is about them."""
         self.window = pattern.body.duration if isinstance(pattern.body, Within) else None
         """The window around the whole pattern: what is older can be forgotten."""
         self.runs_out = self.window if pattern.partial else None

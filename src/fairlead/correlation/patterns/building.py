@@ -66,7 +66,7 @@ __all__ = ["Expression", "any_order", "either", "event", "other_than", "render_p
 Duration: TypeAlias = int | str | timedelta
 """Microseconds, `5 minutes`, or Python's own."""
 Time: TypeAlias = Duration | Moment | datetime
-"""How long a timer runs, or until when: also `19:00`, `2026-01-01T00:00:00Z`."""
+"""The duration of a timer, or its end: also `19:00`, `2026-01-01T00:00:00Z`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from fairlead.model import Array, Instant, Notification, Record
 __all__ = ["PRODUCER", "Composite", "composite_id", "in_order"]
 
 PRODUCER: Final = "patterns"
-"""Who publishes composite events."""
+"""The producer of composite events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class Fold:
     add: Callable[[Any, Any], Any]
     """The state behind one more value."""
     result: Callable[[Any], Any]
-    """What the aggregate is of all that was added, or ABSENT."""
+    """Computes the aggregate of all that was added, or ABSENT."""
 
     def start(self) -> Any:
         """The state before the first value."""

@@ -64,7 +64,7 @@ __all__ = ["parse_core", "render_core", "windows_as_timers"]
 _WORDS: Final = frozenset({"not", "where"})
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _EITHER, _BOTH, _SEQUENCE, _CONCAT, _ITERATE = range(5)
-"""How tightly the place binds that a part is written in."""
+"""The strength with which the context binds a part that is written in it."""
 
 
 def parse_core(

@@ -70,7 +70,7 @@ class Detector(Kernel[Pattern, Composite]):
         self._maker = maker
         self._admitted: dict[str, Seeing] = {}
         self._levels_by_id: dict[str, int] = {}
-        """What is admitted beside patterns, and on which levels."""
+        """The queries admitted beside patterns, with their levels."""
         self._shared: dict[tuple[Pattern, Rank], SharedPattern] = {}
         self._by_id: dict[str, SharedPattern] = {}
         self._forms: dict[tuple[Pattern, int], Entry] = {}

@@ -25,7 +25,7 @@ from fairlead.model.durations import render_duration, render_moment
 __all__ = ["diagram", "dot", "svg"]
 
 STATES: Final = 60
-"""How many states are drawn unless more are asked for."""
+"""The number of states that are drawn unless more are asked for."""
 START, END, MORE = "start", "composite", "more"
 
 

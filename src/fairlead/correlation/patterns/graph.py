@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 Constituent: TypeAlias = tuple[Rank, int, Occurrence]
-"""What an atom took: its rank, the number of the atom, the occurrence."""
+"""The occurrence that an atom took: its rank, the number of the atom, the occurrence."""
 Path: TypeAlias = tuple[Constituent, ...]
 Shared: TypeAlias = tuple[int, Path]
 """Members, and a path that is a match of each of them."""
@@ -84,11 +84,12 @@ class Node:
         self.floor = floor
         """Matches with constituents that started before this time do not lead here: a window has closed."""
         self.before: list[Edge] = []
-        """Where its matches come from."""
+        """The edges over which its matches come."""
         self.earliest = END
         """When the occurrence ended with which the earliest of its matches started."""
         self.first: Edge | None = None
-        """Where that match comes from; None where it starts here, or is not the only one of that moment."""
+        """The edge over which that match comes; None where it starts here, or is not the only one of that
+        moment."""
         self.starts = self.members = 0
         """The members for which a match may start with it, and all for which matches come here."""
         self.latest = BEGINNING

@@ -37,7 +37,7 @@ class Decoded(NamedTuple):
     bound: int
     occurrences: list[Occurrence]
     held: list[Occurrence]
-    """What waits for its time to pass."""
+    """Occurrences that wait for their time to pass."""
     progress: list[Progress]
 
 

@@ -46,7 +46,7 @@ __all__ = [
 _UNBOUND: Final = object()
 """The value of what has taken nothing."""
 States: TypeAlias = tuple[tuple[Any] | None, ...]
-"""What tallies have come to: the state of each fold, None where its step has taken nothing."""
+"""The values of tallies so far: the state of each fold, None where its step has taken nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,8 @@ _SIDES: Final[Mapping[Op, tuple[tuple[int, bool], ...]]] = MappingProxyType(
         Op.NE: (),
     }
 )
-"""What has to be bounded from below, the value or its negative, and whether strictly; nothing helps with `!=`."""
+"""The sides to be bounded from below, the value or its negative, and whether strictly; nothing helps with
+`!=`."""
 _TURNED: Final = {Op.GT: Op.LT, Op.LT: Op.GT, Op.GE: Op.LE, Op.LE: Op.GE, Op.EQ: Op.EQ, Op.NE: Op.NE}
 _NEGATED: Final = {Op.GT: Op.LE, Op.LE: Op.GT, Op.GE: Op.LT, Op.LT: Op.GE, Op.EQ: Op.NE, Op.NE: Op.EQ}
 
@@ -319,7 +320,7 @@ class Judging:
     ) -> None:
         self._tallies = tuple(tallies)
         self.final = final
-        """What is asked of the complete match, about tallies only."""
+        """Questions about the complete match: about tallies only."""
         self.initial: States = (None,) * len(self._tallies)
         self.aims: list[Aim] = []
         """The measures of which something may be needed."""
@@ -335,12 +336,12 @@ class Judging:
             for number, bound in self._finally(question):
                 self._needed[number] = max(self._needed[number], bound)
         self.needed: tuple[Bound, ...] = tuple(self._needed)
-        """What is needed in the end."""
+        """The bounds needed in the end."""
         self.single = self.aims[0] if len(self.aims) == len(final) == 1 and not self._hulled else None
         """The measure that decides alone, where there is one: of two beginnings at a node, the one with more of it
         satisfies the condition wherever the other does."""
         self.given_up = 0
-        """How many searches for matches were given up."""
+        """The number of searches for matches that were given up."""
 
     # -- while events come
 

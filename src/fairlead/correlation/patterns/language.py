@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 __all__ = ["DEPTH_MAX", "PatternReader", "parse", "parse_condition", "parse_operand", "render"]
 
 DEPTH_MAX: Final = 100
-"""How deep parentheses may nest."""
+"""The depth to which parentheses may nest."""
 _COMPARATORS: Final = {op.value: op for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)}
 _AGGREGATES: Final = {each.value: each for each in Aggregate}
 _AN_EVENT: Final = ("an event such as Quote[price > 100]",)
@@ -130,7 +130,7 @@ class PatternReader(FilterReader):
     __slots__ = ("depth", "instead", "known", "names")
     WHOLE: ClassVar = "pattern"
     LINKS: ClassVar[tuple[str, ...]] = ("followed by", "then no", "within", "a comma", "the end")
-    """What may stand behind a body."""
+    """The clauses that may stand behind a body."""
     INSTEAD: ClassVar[dict[str, str]] = {
         "&": "all of them, in whatever order: any order of A and B",
         "-": "write A followed by B",
@@ -160,19 +160,19 @@ class PatternReader(FilterReader):
             "a fair subscription, A.x < B.x, is read by fair.parse, or given with --fair",
         ),
     }
-    """What to write instead of a word that cannot stand behind a part."""
+    """Hints: the spelling to use instead of a word that cannot stand behind a part."""
     INSTEAD_IN_CLAUSES: ClassVar[dict[str, str]] = {
         "&": "write and",
         "|": "all conditions have to hold; one of several is a filter of a step: A[x > 1 or y > 2]",
         "or": "all conditions have to hold; one of several is a filter of a step: A[x > 1 or y > 2]",
         "within": "write the window before the first comma: A followed by B within 5 minutes, same x",
     }
-    """What to write instead of a word that cannot stand behind a clause."""
+    """Hints: the spelling to use instead of a word that cannot stand behind a clause."""
     LISTED: ClassVar[dict[type[Part], tuple[str, str]]] = {
         Either: ("(A or B) followed by C", "A or (B followed by C)"),
         Both: ("(any order of A and B) followed by C", "any order of A and (B followed by C)"),
     }
-    """How parentheses make clear what goes on behind a list."""
+    """Examples of parentheses that make clear what goes on behind a list."""
 
     def __init__(self, source: str, schema: Schema | None = None) -> None:
         super().__init__(source, schema)

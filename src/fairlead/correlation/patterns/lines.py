@@ -64,7 +64,7 @@ class Step:
     repeated: bool = False
     """Whether it takes all that fits up to what the next step takes."""
     limit: int | None = None
-    """How long behind the step before, in microseconds, it may come."""
+    """The distance behind the step before, in microseconds, within which it may come."""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -75,7 +75,7 @@ class Line:
     steps: tuple[Step, ...]
     window: int | None
     silence: tuple[Filter, int] | None
-    """What does not happen in the end, and for how long."""
+    """The filter that nothing may match in the end, and for how long."""
     take: Take
     limit: int
 
@@ -170,7 +170,7 @@ class Stream(Protocol):
     """Events as columns. They are points; those of one key are adjacent, and in their total order."""
 
     segments: Ints
-    """Which key each event belongs to, ascending."""
+    """The key that each event belongs to, ascending."""
     times: Ints
 
     def positions(self, filter: Filter, /) -> Ints:
@@ -184,7 +184,7 @@ class Matches(NamedTuple):
     """Matches, by their ends: what each took, and when it ended."""
 
     offsets: Ints
-    """Where the constituents of each begin in `taken` and `steps`; one more at the end."""
+    """The beginnings of each composite's constituents in `taken` and `steps`; one more at the end."""
     taken: Ints
     """The positions of the constituents."""
     steps: NDArray[np.int32]

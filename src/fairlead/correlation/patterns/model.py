@@ -61,19 +61,19 @@ __all__ = [
 TIME: Final = "time"
 """The attribute that is a time in every notification that has it."""
 LIMIT: Final = 1_000
-"""How many matches with the same end are enumerated, unless a pattern says otherwise."""
+"""The number of matches with the same end that are enumerated, unless a pattern says otherwise."""
 UNNAMED: Final = "composite"
 """The name of a pattern that has none of its own."""
 PARTIAL: Final = ".partial"
-"""What the type of a partial match ends with."""
+"""The end of the type of a partial match."""
 RESERVED: Final = frozenset(
     {"constituents", "id", "interval", "pattern", "producer", "sequence", "time", "type"}
 )
-"""What every composite has: no step and no output is called so."""
+"""The attributes of every composite: no step and no output is called so."""
 STEPS_MAX: Final = 256
-"""How many atoms a pattern may have."""
+"""The number of atoms a pattern may have."""
 COUNT_MAX: Final = 100_000
-"""How many rounds an iteration may ask for."""
+"""The number of rounds an iteration may ask for."""
 DURATION_MAX: Final = 2**55
 """The longest duration, in microseconds: about a thousand years."""
 
@@ -272,7 +272,7 @@ class Condition:
     op: Op
     right: Operand | Any = field(compare=False)
     key: Operand | Key = field(init=False, repr=False)
-    """What the right side is compared by: true is not 1, and 1.0 is."""
+    """The key that the right side is compared by: true is not 1, and 1.0 is."""
 
     def __post_init__(self) -> None:
         if self.op not in _COMPARATORS:

@@ -42,7 +42,8 @@ class Move:
 Course: TypeAlias = tuple[int, int, int]
 """Members for which an occurrence does the same: the atoms that would take it, and those whose domain it is in."""
 Together: TypeAlias = tuple[int, tuple[tuple[int, tuple[Move, ...]], ...], int | None]
-"""Whom it concerns, where the matches of a state go, for whom, and the shortest window at the head around it."""
+"""The patterns concerned, where the matches of a state go, for whom, and the shortest window at the head
+around it."""
 
 
 class Reaction(dict[int, Together | None]):

@@ -102,7 +102,7 @@ class Window:
     part: Tree
     duration: int
     register: int | None
-    """Where its start is kept; None where it began with the match itself."""
+    """The register that has its start; None where it began with the match itself."""
 
 
 Tree: TypeAlias = Leaf | Chain | Loop | Choice | Parallel | Timer | Scope | Window
@@ -185,7 +185,7 @@ class Close:
 
 Noted: TypeAlias = Took | Arm | Mark | Enter | Close
 Transition: TypeAlias = tuple[Residual | None, tuple[Noted, ...]]
-"""What is left (nothing: it has ended), and what has to be noted with it."""
+"""The residual that is left (None: it has ended), and the notes to be taken with it."""
 
 
 # -- what is in them ------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ log: Final = logging.getLogger(__name__)
 STANDS_MAX: Final = 10_000
 """In how many ways different steps may have taken the same occurrences, before it is given up."""
 FAILURES_MAX: Final = 100_000
-"""How many beginnings may come to nothing, for one end and one pattern, before it is given up."""
+"""The number of beginnings that may come to nothing, for one end and one pattern, before it is given up."""
 _Needs = tuple[Bound, ...]
 
 
@@ -59,7 +59,7 @@ class _Stand:
     reached: Reached | None
     states: States
     before: list[_Stand]
-    """Where they come from; nowhere: nothing has been taken."""
+    """The stands from which they come; none: nothing has been taken."""
 
 
 @dataclass(slots=True)

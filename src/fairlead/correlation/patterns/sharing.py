@@ -28,7 +28,7 @@ __all__ = ["Concerned", "Entry", "Group", "Key", "SharedPattern"]
 
 _NO_KEY: Final = frozenset({Kind.ABSENT, Kind.NAN})
 Key: TypeAlias = Hashable
-"""What tells the streams of a pattern with `same` apart."""
+"""The key that tells the streams of a pattern with `same` apart."""
 
 
 @dataclass(eq=False, slots=True)
@@ -80,7 +80,7 @@ class Entry:
         self.since = FIRST_OF_ALL
         """From here on, all of them see what comes."""
         self.seeing: dict[str, int] = {}
-        """Who names a type."""
+        """The number of patterns that name a type."""
         self._takes: dict[int, dict[int, int]] = {}
         self._domains: dict[int, dict[int, int]] = {}
         """By the numbers of a filter and of an atom: whose atom it is, or the domain of whose atom."""
@@ -156,7 +156,7 @@ class Entry:
 
 _NOBODY: Final[Mapping[int, int]] = {}
 Cell: TypeAlias = dict[Entry, Instance]
-"""What is in progress for a value."""
+"""The instances in progress for a value."""
 
 
 class Group:

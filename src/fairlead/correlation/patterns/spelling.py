@@ -55,7 +55,7 @@ TAKING: Final[dict[tuple[str, ...], Take]] = {
     ("past", "the", "last"): Take.PAST,
     ("past",): Take.PAST,
 }
-"""What may stand behind `taking`; of those with one meaning the first is canonical."""
+"""The words that may stand behind `taking`; of those with one meaning the first is canonical."""
 TAKING_WORDS: Final = {take: next(words for words in TAKING if TAKING[words] is take) for take in Take}
 
 

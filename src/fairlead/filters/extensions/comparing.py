@@ -27,7 +27,8 @@ _OPS: Final = {op.value: op for op in COMPARED}
 _TURNED: Final = {Op.GT: Op.LT, Op.GE: Op.LE}
 """Greater is written as less, with the sides exchanged: equal filters have equal arguments."""
 _COVERED: Final = {Op.LE: frozenset({Op.LT}), Op.NE: frozenset({Op.LT})}
-"""What each covers besides itself. `<=` does not cover `=`, which also holds between Booleans or sets."""
+"""The comparisons that each covers besides itself. `<=` does not cover `=`, which also holds between Booleans
+or sets."""
 
 
 @dataclass(frozen=True, slots=True, init=False)

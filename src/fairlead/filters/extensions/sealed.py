@@ -38,7 +38,7 @@ __all__ = [
 
 NAME: Final = "sealed"
 MAGIC: Final = b"\xf1FLS1"
-"""How a sealed value begins: then come the length of its head, in two bytes, and the head."""
+"""The beginning of a sealed value: then come the length of its head, in two bytes, and the head."""
 _HEAD: Final = len(MAGIC) + 2
 _CLEAR: Final = frozenset({frozenset[str]()})
 _PLAIN: Final = "plain"

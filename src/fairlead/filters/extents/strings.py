@@ -31,7 +31,7 @@ __all__ = ["BytesExtent", "Form", "Language", "StringExtent"]
 W = TypeVar("W", str, bytes)
 
 Form = tuple[Any, ...]
-"""What a set is called:
+"""The name of a set:
 
 ("words", frozenset)    ("not words", frozenset)    ("prefix", w)    ("suffix", w)    ("substring", w)
 ("<", w)    ("<=", w)    (">", w)    (">=", w)    ("between", low, high), both ends included
@@ -141,7 +141,7 @@ class Language(Generic[W]):
     shape: Shape[W]
     negated: bool = False
     label: Form | None = None
-    """What the set was written as, where that says more than its shape: a pattern."""
+    """The form in which the set was written, where that says more than its shape: a pattern."""
     _built: Automaton[W] | None = field(default=None, repr=False)
 
     alphabet: ClassVar[Alphabet[Any]]

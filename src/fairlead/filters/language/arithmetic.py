@@ -34,7 +34,7 @@ BITS_MAX: Final = 4096
 """The length of the numerators and denominators, about 1200 decimal digits."""
 
 TURNED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-"""What a comparison becomes when both sides change their sign."""
+"""The comparison that each becomes when both sides change their sign."""
 
 _CONSTANT: Final[tuple[str, ...]] = ()
 

@@ -42,7 +42,7 @@ __all__ = ["Parser", "parse"]
 
 LENGTH_MAX: Final = 1_000_000
 NESTING_MAX: Final = 20
-"""How deep `some` may nest."""
+"""The depth to which `some` may nest."""
 COMPARISONS: Final = {op.value: op for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)}
 _WITH_VALUE: Final = COMPARISONS | {
     op.value: op for op in (Op.PREFIX, Op.SUFFIX, Op.SUBSTRING, Op.CONTAINS, Op.LACKS)

@@ -22,7 +22,7 @@ from fairlead.model import Instant, Interval, Kind, Multi, Point, Rectangle, kin
 __all__ = ["render"]
 
 _OR, _AND, _NOT = range(3)
-"""How tightly the place binds that a filter is written in."""
+"""The strength with which the context binds a filter that is written in it."""
 
 
 @text_of.register

@@ -33,7 +33,7 @@ from fairlead.model.durations import scan_duration
 __all__ = ["Reader", "shape"]
 
 DIGITS_MAX: Final = 10_000
-"""How long the digits of a number may be, those behind the point included: reading them takes time."""
+"""The length of a number's digits, those behind the point included: reading them takes time."""
 
 CONSTANTS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
 SHAPES: Final[dict[str, tuple[Callable[..., Point | Interval | Rectangle], int]]] = {
@@ -65,7 +65,7 @@ _SPELLINGS: Final = {
     "”": 'write strings in plain double quotes: "IBM"',
     ".": "a number begins with a digit (0.5); a step of a name that is not a plain word is written in backquotes",
 }
-"""How other languages spell what ours does, or what is missing, and what to write."""
+"""Spellings of other languages, or of what is missing, each with what to write instead."""
 
 
 T = TypeVar("T")

@@ -601,7 +601,7 @@ SKETCHED_MAX: Final = 512
 _WORTH: Final = 0.6
 """A split must leave less than this share of an entry's work."""
 _ROOM: Final = 16
-"""How many entries per filter the splitting may make in all."""
+"""The number of entries per filter that the splitting may make in all."""
 
 _BY_SYMBOL, _BY_GRID, _BY_KIND, _BY_BOUND = range(4)
 

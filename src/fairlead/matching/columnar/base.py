@@ -46,7 +46,7 @@ PATHS: Final = {
     -3: "one of several",
 }
 CELLS_MAX: Final = 1 << 22
-"""How many values of notifications are laid out at a time."""
+"""The number of values of notifications that are laid out at a time."""
 
 
 class Base:

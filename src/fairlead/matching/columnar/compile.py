@@ -114,7 +114,7 @@ Literal: TypeAlias = tuple[Predicate, bool]
 """A predicate, and whether it is negated."""
 
 TRUE, FALSE = -1, -2
-"""Where a branching program ends."""
+"""The two ends of a branching program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -654,7 +654,7 @@ def _size(node: _Node) -> int:
 
 
 _ALTERNATIVES: Final = 4
-"""How many clauses a disjunction offers to choose from."""
+"""The number of clauses that a disjunction offers to choose from."""
 
 ACCESSIBLE: Final = frozenset({KIND, EQ, MEMBER, RANGE, SYMBOL, ANY})
 

@@ -160,7 +160,7 @@ class Columnar(Generic[Id]):
         self._version = _Version(None, _Delta(), 0, 0)
         self._size = 0
         self._removed: list[Id] | None = None
-        """What was removed since another thread began to make a base; None while none does."""
+        """The filters removed since another thread began to make a base; None while none does."""
         self._notifications = self._tested = self._matches = self._texts = 0
 
     def __len__(self) -> int:

@@ -194,7 +194,7 @@ class Ledger:
         self._clause_filter, self._clause_start = array("i"), array("i", [0])
         self._clause_literal = array("i")
         self.order: NDArray[Any] | None = None
-        """Where programs were not written down in their order: the number of each one's entry."""
+        """The number of each program's entry, where programs were not written down in their order."""
 
     def __len__(self) -> int:
         return len(self._program)

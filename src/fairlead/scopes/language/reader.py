@@ -25,7 +25,7 @@ from fairlead.scopes.conditions import HasInterface, IsRole
 __all__ = ["KEYWORDS", "LENGTH_MAX", "Words"]
 
 LENGTH_MAX: Final = 50_000_000
-"""How many characters a text may have: a graph of 100,000 components is a few megabytes."""
+"""The number of characters a text may have: a graph of 100,000 components is a few megabytes."""
 
 KEYWORDS: Final = frozenset(
     (
@@ -61,7 +61,7 @@ KEYWORDS: Final = frozenset(
 """Words that begin or end a clause: a component of such a name stands in backquotes."""
 
 ACTIONS: Final = ("ALTER", "CREATE", "JOIN", "LEAVE")
-"""What a rule can do: a list inside of an action ends where the next action begins."""
+"""The actions of rules: a list inside of an action ends where the next action begins."""
 
 _COMMENT: Final = re.compile(
     r'("(?:[^"\\\n]|\\.)*")|(`(?:[^`\\]|\\.)*`)|(--[^\n]*|(?:^|(?<=\s))#[^\n]*)', re.MULTILINE

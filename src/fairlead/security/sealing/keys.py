@@ -31,8 +31,8 @@ SEALING: Final = "sealing"
 TOKENS: Final = "predicates"
 REPEATING: Final = "repeating"
 EQUALITY: Final = "equality"
-"""What a derived key is for: values, predicates, values that are sealed to the same bytes each time, or tokens of
-values."""
+"""The purpose of a derived key: values, predicates, values that are sealed to the same bytes each time, or
+tokens of values."""
 _FORMAT: Final = 1
 
 
@@ -44,7 +44,7 @@ class Keyring:
         self._since: dict[Epoch, int] = {}
         self._derived: dict[tuple[Epochs, str], bytes] = {}
         self.version = 0
-        """How often it has changed."""
+        """The number of its changes."""
 
     def __repr__(self) -> str:
         return f"Keyring({', '.join(f'{name}:{epoch}' for name, epoch in sorted(self._secrets))})"

@@ -29,7 +29,7 @@ SIV_BYTES: Final = 64
 BLOCK: Final = 64
 """Texts of predicates are padded to a multiple of it."""
 OPENED_MAX: Final = 1_000
-"""How many opened notifications are remembered: several filters look at each."""
+"""The number of opened notifications that are remembered: several filters look at each."""
 
 
 def seal_predicate(

@@ -42,7 +42,7 @@ class Sealer:
     ) -> None:
         self.annotations, self.keyring, self.grace_us = annotations, keyring, grace_us
         self.identity = identity
-        """Who signs what is sealed, where a class demands it."""
+        """The identity that signs what is sealed, where a class demands it."""
         self.opener = KeyOpener(keyring)
 
     # -- notifications -----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ class Facts:
     outcome: str = "finished"
     patterns: str = ""
     figures: str = ""
-    """What the figures are of: one run, or all runs on the output."""
+    """The runs that the figures are of: one run, or all runs on the output."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ __all__ = ["CompositeExample", "Constituent"]
 WORDS_MAX: Final = 4
 """So many attributes tell one constituent from another."""
 UNTOLD: Final = frozenset({"id", "producer", "sequence", "time", "type", "interval"})
-"""What is said elsewhere, or goes without saying."""
+"""Attributes that are said elsewhere, or go without saying."""
 
 
 @dataclass(frozen=True, slots=True)

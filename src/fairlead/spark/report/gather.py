@@ -36,12 +36,12 @@ DRAWN: Final = 3
 TEXT_MAX: Final = 500
 
 MATCHES: Final = (0, *(digit * 10**power for power in range(12) for digit in (1, 2, 5)))
-"""Where the intervals of the histogram begin: never, once, 2 to 4, 5 to 9, 10 to 19, …"""
+"""The beginnings of the histogram's intervals: never, once, 2 to 4, 5 to 9, 10 to 19, …"""
 _SECOND: Final = 1_000_000
 DELAYS: Final = tuple(
     seconds * _SECOND for seconds in (0, 1, 2, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400, 604_800)
 )
-"""Where the intervals of lateness begin, in microseconds."""
+"""The beginnings of the intervals of lateness, in microseconds."""
 
 WATERMARKS: Final = pa.schema([("batch", pa.int32()), ("watermark", pa.int64())])
 
@@ -115,7 +115,7 @@ class _Alike(NamedTuple):
 
 NOTHING: Final = _Alike(0, ())
 PATTERNS, SUBSCRIBERS = -2, -1
-"""What has intervals of its own: all patterns, and all subscribers."""
+"""Subjects that have intervals of their own: all patterns, and all subscribers."""
 
 
 def _counted(

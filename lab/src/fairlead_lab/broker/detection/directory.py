@@ -40,9 +40,9 @@ __all__ = [
 ]
 
 NEAR: int = 1
-"""How many hops a detector may be away to be reused for its locality."""
+"""The number of hops a detector may be away to be reused for its locality."""
 WORTHWHILE: float = 0.95
-"""What moving a detector must bring its traffic down to, or below."""
+"""The share of its traffic that moving a detector must leave at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ from fairlead_lab.correlation.patterns.joining import SubpatternDetector
 __all__ = ["Effect", "Heard", "MobileDetector", "Phase", "Source", "Specification", "Start", "Stop"]
 
 REMEMBERED: Final = 100_000
-"""How many notifications a detector remembers, so that none is taken twice."""
+"""The number of notifications that a detector remembers, so that none is taken twice."""
 
 
 class Start(Struct, frozen=True):
@@ -95,7 +95,7 @@ class Specification:
     delegated: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The types of the parts that other detectors find, with their names: redundant ones, if several."""
     sources: tuple[frozenset[str], ...] = ()
-    """Whom it hears of besides: publishers, and detectors of patterns whose types it names."""
+    """The sources it hears of: publishers, and detectors of patterns whose types it names."""
     policy: DetectionPolicy = DetectionPolicy()  # noqa: RUF009  (frozen)
     heartbeat_us: int = 50_000
     reports: bool = False
@@ -135,9 +135,9 @@ class MobileDetector:
         self.specification, self.host = specification, host
         self.phase = Phase.CONSTRUCTION
         self.late = 0
-        """What came when its time had passed."""
+        """The number of notifications that came when their time had passed."""
         self.consumed = 0
-        """What was fed to automata, and put together."""
+        """The number of notifications that were fed to automata, and put together."""
         self._predecessor = predecessor
         self._successor: tuple[str, int] | None = None
         self._types = specification.pattern.types_named

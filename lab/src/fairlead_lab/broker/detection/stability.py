@@ -27,7 +27,7 @@ __all__ = ["Consume", "DetectionPolicy", "Stability"]
 
 MILLION: Final = 1_000_000
 DELAYS_MAX: Final = 512
-"""How many delays of a source are remembered."""
+"""The number of delays of a source that are remembered."""
 DELAYS_LEAST: Final = 20
 """With fewer, nothing is estimated."""
 
@@ -48,7 +48,7 @@ class DetectionPolicy:
     consume: Consume = Consume.GUARANTEED
     timeout_us: int = 0
     threshold_ppm: int = 990_000
-    """How probable it has to be that an event is stable."""
+    """The probability that makes an event count as stable."""
 
     def __post_init__(self) -> None:
         if self.consume is Consume.TIMEOUT and self.timeout_us <= 0:
@@ -78,7 +78,7 @@ class Stability:
         self._groups = tuple(groups)
         self._heard: dict[str, _Heard] = {}
         self._host_of: dict[str, str] = {}
-        """Where a source is now; its own name, unless it has moved or says otherwise."""
+        """The host of a source now; its own name, unless it has moved or says otherwise."""
 
     @property
     def sources(self) -> frozenset[str]:

@@ -97,9 +97,9 @@ class _Stream:
     has_begun: bool = False
     fed: dict[Conjunction, _Fed] = field(default_factory=dict)
     backlog: list[Item] = field(default_factory=list)
-    """What waits for states that are still to come."""
+    """Items that wait for states that are still to come."""
     early: dict[int, Item] = field(default_factory=dict)
-    """What has overtaken the item at a position, where different stations send."""
+    """Items that have overtaken the one at a position, where different stations send."""
 
     @property
     def is_ready(self) -> bool:

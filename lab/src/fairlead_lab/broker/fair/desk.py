@@ -52,9 +52,9 @@ class Desk:
     def __init__(self, role: Role, *, is_root: bool) -> None:
         self.role = role
         self.need: Wants = frozenset()
-        """What the roles above are asked for."""
+        """The events that the roles above are asked for."""
         self.number = 0
-        """How often that has changed."""
+        """The number of its changes."""
         self.begun: dict[str, None] = {}
         """The clients whose streams have begun, in order."""
         self.timed: dict[str, None] = {}
@@ -66,7 +66,7 @@ class Desk:
         self._index: dict[str, dict[Filter, dict[Recipient, None]]] = {}
         self._waiting: list[tuple[int, Recipient, int]] = []
         self._alike: dict[tuple[Conjunction, Choice], dict[str, None]] = {}
-        """Who has begun with a conjunction, the oldest first."""
+        """The clients that have begun with a conjunction, the oldest first."""
         self._copies: dict[tuple[str, Conjunction], str] = {}
         self._items: dict[Recipient, tuple[Content, ...]] = {}
 

@@ -32,7 +32,7 @@ class Ordering(StrEnum):
     SEQUENCER = "sequencer"
     """One process for all: total order broadcast."""
     TOKEN = "token"
-    """Whoever holds the token: total order broadcast."""
+    """The holder of the token: total order broadcast."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,9 +79,9 @@ __all__ = [
 Micros: TypeAlias = int
 """A point of time by the clock that is passed in, in microseconds."""
 Key: TypeAlias = tuple[object, ...]
-"""What names an input of a role, the same at all of its replicas."""
+"""The name of an input of a role, the same at all of its replicas."""
 Recipient: TypeAlias = str | Role
-"""Whom a role sends to: a client, or the merger of a longer role with all its replicas."""
+"""The recipient of a role's messages: a client, or the merger of a longer role with all its replicas."""
 Wants: TypeAlias = frozenset[tuple[str, Filter]]
 """Unary predicates as a disjunction: each with the type that it is about."""
 
@@ -300,7 +300,7 @@ class Token(Struct, frozen=True):
     marks: tuple[tuple[str, int], ...]
     """Up to where each station knew the order when the token was there."""
     idle: int = 0
-    """How many stations in a row had nothing to order, nor anything to tell."""
+    """The number of stations in a row that had nothing to order, nor anything to tell."""
 
 
 class Down(Struct, frozen=True):

@@ -19,7 +19,7 @@ from fairlead_lab.broker.fair.token import Station
 __all__ = ["INTERVAL_US", "Node"]
 
 INTERVAL_US = 10_000
-"""How long a merger is quiet before it tells the time, and how often it is acknowledged what was received."""
+"""The time a merger is quiet before it tells the time, and the interval of its acknowledgements."""
 
 
 class Node:

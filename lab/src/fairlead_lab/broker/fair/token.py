@@ -33,7 +33,7 @@ from fairlead_lab.broker.fair.replica import Replica
 __all__ = ["WINDOW", "Station"]
 
 WINDOW = 64
-"""How many inputs a station gives places to before it passes the token on."""
+"""The number of inputs that a station orders before it passes the token on."""
 
 
 class Station(Replica):

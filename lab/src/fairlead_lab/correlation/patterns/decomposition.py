@@ -74,7 +74,7 @@ __all__ = [
 UNLIMITED: Final = 2**62
 """Parts report every match."""
 PREFIX: Final = "part-"
-"""What the types of parts begin with."""
+"""The beginning of the types of parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Leaf:
     pattern: Pattern
     """Takes all; its steps are called s1, s2, … so that the same part of two patterns is the same pattern."""
     steps: tuple[str, ...]
-    """What the whole calls them."""
+    """The names that the whole has for them."""
 
     def named(self, step: str) -> str:
         """The whole's name of a step."""

@@ -38,7 +38,7 @@ _DAY: Final = 24 * 60 * 60 * 1_000_000
 Taken: TypeAlias = tuple[tuple[str, Occurrence], ...]
 """Steps with what they took."""
 Moment: TypeAlias = tuple[Any, ...]
-"""What ≺ compares."""
+"""The values that ≺ compares."""
 
 
 @dataclass(frozen=True, slots=True)

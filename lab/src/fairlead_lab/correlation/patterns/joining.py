@@ -48,7 +48,7 @@ __all__ = ["End", "Head", "Match", "SubpatternDetector"]
 
 Key: TypeAlias = tuple[Hashable, ...]
 Moment: TypeAlias = tuple[Any, ...]
-"""What ≺ compares: time events go off behind all occurrences that end at their instant."""
+"""The values that ≺ compares: time events go off behind all occurrences that end at their instant."""
 _MATCH: Final = "match"
 """The attribute under which a composite of a part says where its elements stand."""
 

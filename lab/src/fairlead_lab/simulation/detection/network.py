@@ -66,7 +66,7 @@ from fairlead_lab.simulation.network import Observer, Simulation
 __all__ = ["CompositeReceived", "DetectionNetwork"]
 
 SETTLING_US: Final = 20_000_000
-"""How long construction may take at most."""
+"""The time that construction may take at most."""
 Agent: TypeAlias = MobileDetector | Source
 
 
@@ -128,9 +128,9 @@ class DetectionNetwork(Observer):
         self.traffic: Counter[str] = Counter()
         """Messages over links: events, parts, composites, control and admin."""
         self.consumed: Counter[str] = Counter()
-        """What detectors at each broker heard of, but for control."""
+        """The number of notifications that detectors at each broker heard of, but for control."""
         self.actions: list[tuple[int, Action]] = []
-        """What was done, and when."""
+        """The actions taken, with their times."""
         self.published: list[Notification] = []
         self._clients: dict[str, _Client] = {}
         self._hosts: dict[str, list[str]] = {}

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 DRAIN_US: Final = 1_000_000
-"""How long a run goes on behind the last event, until all that is under way has come."""
+"""The time a run goes on behind the last event, until all that is under way has come."""
 RECENT_US: Final = 1_000_000
 """Over which time rates are observed."""
 
@@ -55,7 +55,7 @@ class DetectionRow:
     hosts: int
     """The brokers at which they are."""
     moved: int
-    """How often one of them moved."""
+    """The number of times one of them moved."""
     event_messages: int
     """Messages over links: events, matches of parts, composites, heartbeats and the like, filters."""
     part_messages: int

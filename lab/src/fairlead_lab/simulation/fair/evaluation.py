@@ -54,19 +54,19 @@ __all__ = ["FairCell", "FairResults", "FairRow", "Watch", "evaluate", "fair_cell
 NODES: Final = tuple(f"node {number}" for number in range(1_000))
 """So many that two roles rarely meet at one of them."""
 PER_MACHINE: Final = 15
-"""How many subscribers share a machine, as in the paper. The token goes round the machines."""
+"""The number of subscribers that share a machine, as in the paper. The token goes round the machines."""
 ATTRIBUTES: Final = "abc"
 VALUE_MAX: Final = 1_000
 BOUNDS: Final = range(250, 501, 50)
 EVENTS: Final = (80, 400)
-"""How many events a point is measured with, at least and at most."""
+"""The number of events that a point is measured with, at least and at most."""
 PART: Final = 0.9
 """The last tenth of the deliveries does not count: by then there is not enough to do."""
 LONG_US: Final = 10**12
 SETTLED_US: Final = 10_000
-"""How long after the last message all subscribers are certainly established."""
+"""The time after the last message at which all subscribers are certainly established."""
 CRASH_US: Final = 1_000
-"""How long after the load has begun, or after the crash before, a replica stops."""
+"""The time after the begin of the load, or after the crash before, at which a replica stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class FairRow:
     level: int
     seed: int
     events: int
-    """How many were multicast for the throughput."""
+    """The number of events multicast for the throughput."""
     throughput: float
     """Events that a subscriber delivers in a second."""
     latency_ms: float

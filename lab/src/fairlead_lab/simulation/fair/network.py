@@ -95,7 +95,7 @@ class FairRecord:
     run: FairRun
     orders: Mapping[Role, tuple[OrderedEvent, ...]]
     starts: Mapping[str, tuple[Started, ...]]
-    """Where in which order each client began, for each of its conjunctions."""
+    """The beginnings of each client's conjunctions, each with its place in which order."""
     choice: Choice
 
     def delivered(self, client: str) -> list[tuple[Conjunction, tuple[Notification, ...]]]:
@@ -124,7 +124,7 @@ class FairRecord:
 
 _Process: TypeAlias = Node | Client
 _LOCAL: Final = (Down, Tick, *get_args(Call))
-"""What comes from no other process, and takes no time to receive."""
+"""The messages that come from no other process, and take no time to receive."""
 
 
 class _Mark(Enum):
@@ -169,12 +169,12 @@ class FairSimulation:
         self._number = 0
         self._arrival: dict[tuple[str, str], int] = {}
         self._busy: dict[str, deque[Message]] = {}
-        """Who is busy, and what waits there."""
+        """The busy processes, with the messages that wait there."""
         self._crashed: dict[str, None] = {}
         self._noticed: list[str] = []
         self._work = 0
         self.steps: list[Step] = []
-        """What has happened so far, as it was noticed."""
+        """The steps so far, as they were noticed."""
         self._orders: dict[Role, dict[int, OrderedEvent]] = {}
         self._starts: dict[str, dict[Conjunction, Started]] = {}
 

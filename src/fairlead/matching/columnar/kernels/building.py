@@ -17,7 +17,8 @@ __all__: list[str] = []
 INACCESSIBLE = 1e9
 """The cost of what a filter cannot hang on."""
 LOOKUP = 48.0
-"""What one look-up in a table costs, in verified candidates: it is a walk through memory, they are a stream."""
+"""The cost of one look-up in a table, in verified candidates: it is a walk through memory, they are a
+stream."""
 GRID_SLACK = 1.6
 """A cell brings in filters whose interval touches it without containing the value."""
 

@@ -14,8 +14,8 @@ from fairlead.matching.columnar.layout import SECTIONS
 __all__: list[str] = []
 
 AT = {name: np.int64(2 * number) for number, name in enumerate(SECTIONS)}
-"""Where the directory says where a section begins. A plain `int` would be a type of its own for numba: it would
-compile a kernel for each."""
+"""The index in the directory at which the beginning of each section is written. A plain `int` would be a type
+of its own for numba: it would compile a kernel for each."""
 _SET_START, _SET_SYMBOL, _CODE = AT["set_start"], AT["set_symbol"], AT["code"]
 _SYMBOL_TABLE, _SYMBOL_PRINT = AT["symbol_table"], AT["symbol_print"]
 _SYMBOL_COLUMN, _SYMBOL_SORT, _SYMBOL_START = AT["symbol_column"], AT["symbol_sort"], AT["symbol_start"]
@@ -102,7 +102,7 @@ class Patterns(NamedTuple):
     start: Any
     automata: Any
     text_slots: Any
-    """How many slots of texts a row has."""
+    """The number of slots of texts that a row has."""
     content_start: Any
     pool: Any
 
@@ -213,7 +213,7 @@ class Collector(NamedTuple):
     destinations: Any
     stamps: Any
     symbols: Any
-    """How many stamps are those of symbols; those of destinations come behind them."""
+    """The number of stamps that are those of symbols; those of destinations come behind them."""
     out: Any
     counters: Any
     tally: Any
