@@ -113,7 +113,7 @@ def in_a_trace(text: str) -> str:
 
 def printed_by_sub(text: str) -> str:
     """`fairlead sub --json`: the identity is behind the content, where that does not have it."""
-    record = sub._record(unpack(pack(entered(text))))
+    record = sub.record_of(unpack(pack(entered(text))))
     names = [*parse_json(text)]
     assert [*record][: len(names)] == names
     assert {*record} - {*names} <= {"id", "producer"}

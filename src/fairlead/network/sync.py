@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fairlead.correlation import fair, patterns
     from fairlead.correlation.patterns.building import Expression
     from fairlead.filters.schema import Schema
+    from fairlead.log.lineage import Lineage
     from fairlead.network import detection
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
@@ -99,6 +100,11 @@ class Client:
     def broker(self) -> str:
         """The name of the broker it is connected to."""
         return self._client.broker
+
+    @property
+    def lineage(self) -> Lineage:
+        """The incarnations of the broker's log, in which the offsets of deliveries are."""
+        return self._client.lineage
 
     @property
     def duplicates(self) -> int:
