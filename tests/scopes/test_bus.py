@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from fairlead.bus import Bus
 from fairlead.errors import NotAdvertised, ScopeError
 from fairlead.filters import Filter
-from fairlead.model import Instant, Notification
+from fairlead.model import ABSENT, Instant, Notification
 from fairlead.model.order import OrderKey
 from fairlead.scopes import ScopeGraph, Scopes, System, parse_statements
 from fairlead_lab.scopes.definition import deliveries
@@ -276,6 +277,77 @@ def test_a_pattern_over_the_public_composites_of_another_component_sees_those_it
         bus.publish({"producer": "d", "x": 3, "id": "9", "time": Instant(9)})
         bus.close()
         assert (len(twice["c"]), len(twice["d"])) == (1, 0), order
+
+
+def _answers(handle: Any) -> list[Any]:
+    return [handle.get_delivery(0).notification for _ in range(len(handle))]
+
+
+BORDER = """
+DEFINE SCOPE Outside AS ALL FROM Desk, bob
+DEFINE SCOPE Desk AS ALL FROM ada INTERFACES OUTPUT(1), INPUT(0) MAP OUTWARD { usd = eur * 1.25, DROP eur }
+DEFINE SCOPE Inside AS ALL FROM ada, cyd
+"""
+
+
+@pytest.mark.parametrize("order", ["live", "ordered"])
+@pytest.mark.parametrize("name", ["", "pub: "])
+def test_two_components_get_composites_of_the_versions_that_each_of_them_sees(name: str, order: Any) -> None:
+    """Also where they ask for the same: a composite says by its id which versions it is made of."""
+    bus = Bus(scopes=Scopes.parse(BORDER), order=order)
+    pattern = f'{name}[type = "o"] as p followed by [type = "o"] as q'
+    found = {each: bus.component(each).detect(pattern) for each in ("bob", "cyd")}
+    for number in (1, 2):
+        time = Instant(number)
+        bus.publish({"producer": "ada", "id": str(number), "type": "o", "eur": number, "time": time})
+    bus.close()
+    [dollars], [euros] = _answers(found["bob"]), _answers(found["cyd"])
+    assert (dollars.get("p.usd"), dollars.get("p.eur")) == (Decimal("1.25"), ABSENT)
+    assert (euros.get("p.usd"), euros.get("p.eur")) == (ABSENT, 1)
+    assert dollars.id != euros.id
+    made_of = [[dict(each.items()) for each in one.get("constituents")] for one in (dollars, euros)]
+    assert [[each["id"] for each in one] for one in made_of] == [["1", "2"], ["1", "2"]]
+    assert [["version" in each for each in one] for one in made_of] == [[True, True], [False, False]]
+
+
+def test_two_components_get_relations_of_the_versions_that_each_of_them_sees() -> None:
+    from fairlead.correlation import fair
+
+    for order in ("live", "ordered"):
+        bus = Bus(scopes=Scopes.parse(BORDER), order=order)  # type: ignore[arg-type]
+        found = {each: bus.component(each).detect(fair.parse("o[2]")) for each in ("bob", "cyd")}
+        for number in (1, 2):
+            bus.publish({"producer": "ada", "id": str(number), "type": "o", "eur": number})
+        bus.close()
+        [dollars], [euros] = _answers(found["bob"]), _answers(found["cyd"])
+        assert dollars.id != euros.id
+        assert dollars.get("events").items[0].get("usd") == Decimal("1.25")
+        assert euros.get("events").items[0].get("eur") == 1
+
+
+@pytest.mark.parametrize("order", ["live", "ordered"])
+@pytest.mark.parametrize("names", [("x", "y"), ("y", "x")])
+def test_components_that_make_the_same_see_each_composite_once_whoever_makes_it(
+    names: tuple[str, str], order: Any
+) -> None:
+    """`y` alone sees the second pair come about, and `x` sees that it has."""
+    bus = Bus(
+        scopes=Scopes.parse("""
+    DEFINE SCOPE Both AS ALL FROM a, x, y
+    DEFINE SCOPE Near AS ALL FROM b, y
+    """),
+        order=order,
+    )
+    for each in names:
+        bus.component(each).detect("pair: [k = 1] followed by [k = 2], same n")
+    twice = {
+        name: bus.component(name).detect('[type = "pair"] followed by [type = "pair"]') for name in names
+    }
+    for number, (producer, n, k) in enumerate([("a", 1, 1), ("a", 1, 2), ("b", 2, 1), ("b", 2, 2)], 1):
+        bus.publish({"producer": producer, "id": str(number), "n": n, "k": k, "time": Instant(number)})
+    bus.close()
+    made = {name: [each.get("type") for each in _answers(handle)] for name, handle in twice.items()}
+    assert {name: types.count("composite") for name, types in made.items()} == {"x": 1, "y": 1}
 
 
 def test_fair_subscriptions_see_what_their_component_sees() -> None:

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fairlead.bus.handles import Subscription
+from fairlead.bus.questions import Questions, Set
 from fairlead.bus.registry import Registry
 from fairlead.delivery import Validity
 from fairlead.errors import ScopeError
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Notification
 from fairlead.model.order import BEGINNING, END, OrderKey, event_time, identity_of
+from fairlead.model.versions import as_version
 from fairlead.rules import Depends, Refusal, Rule
 from fairlead.rules.scoping import unknown_component
 from fairlead.scopes import ScopePlan, Scopes, System
@@ -29,7 +31,7 @@ from fairlead.scopes.running import Changed, Notice, Running, Seen
 
 if TYPE_CHECKING:
     from fairlead.bus.handing_over import HandingOver
-    from fairlead.correlation.queries import Query, QuerySet
+    from fairlead.correlation.queries import Query, QuerySet, Result
 
 __all__ = ["Scoped"]
 
@@ -94,12 +96,9 @@ class Scoped:
         self._handing_over, self._counts, self._published = handing_over, counts, published
         self._hold = hold
         self._engine = engine
-        self._standings: dict[str, QuerySet] = {}
-        self._questions: dict[str, dict[str, Query]] = {}
-        self._order: tuple[str, ...] = ()
-        """Components that ask, those before others that ask about what they make public."""
+        self._questions = Questions(self._queries)
         self._atoms: Engine[tuple[str, str, int]] | None = None
-        self._fed: dict[str, list[tuple[OrderKey, Notification]]] = {}
+        self._fed: dict[Set, list[tuple[OrderKey, Notification]]] = {}
         self._waiting: dict[tuple[str, str], list[Seen]] = {}
         """On a live bus: what was seen of notifications that patterns have not looked at yet."""
         self._notices: list[Notice] = []
@@ -129,7 +128,7 @@ class Scoped:
         seen, failures = self._take(notification, key, origins, plan)
         if failures:
             failed.append((failures, notification))
-        if self._standings:
+        if self._questions:
             self._see([each for each, _ in seen], None if self._ordered else identity_of(notification))
         return failed + self._notify(notification, key, seen, query_ids)
 
@@ -137,7 +136,7 @@ class Scoped:
         """Whether nothing but filters decides who sees a notification, and nothing else follows from it."""
         running = self.running
         return not (
-            running.ruled or self._standings or running.state or running.plan_at(key).relevant(producer)
+            running.ruled or self._questions or running.state or running.plan_at(key).relevant(producer)
         )
 
     def _enter_by_filters(self, notification: Notification, key: OrderKey | None) -> list[Failed]:
@@ -188,7 +187,7 @@ class Scoped:
         for failure in outcome.failures:
             self._counts["errors"] += 1
             log.error("the %s failed, and let nothing pass: %s", failure.where, failure.reason)
-        if self._standings:
+        if self._questions:
             self._see(outcome.later, None)
         found = []
         for each in outcome.seen:
@@ -234,7 +233,7 @@ class Scoped:
                 if any((each.tag, id) in delivered for id in ids):
                     event = Trigger("con", each.component, notification=each.notification)
                     self.running.happened(event, each.key if self._ordered else None)
-        return self._relations(seen) if self._standings else []
+        return self._relations(seen) if self._questions else []
 
     def _hand_over_due(self, bound: OrderKey | int) -> list[Failed]:
         """Deliver what policies had delayed to before a bound, by the subscriptions that are valid there."""
@@ -279,7 +278,7 @@ class Scoped:
             notice = self._notices.pop(0)
             failed += self._hand_over_due(notice.key)
             failed += self.enter(notice.notification, notice.key, origins=[notice.scope], plan=notice.plan)
-        for answer in self._answers(time) if self._standings else ():
+        for answer in self._answers(time) if self._questions else ():
             if answer.key is not None:  # behind all that happened up to its end
                 failed += self._hand_over_due(answer.key.time + 1)
             failed += self._deliver_answer(answer)
@@ -310,15 +309,7 @@ class Scoped:
 
     def ask(self, name: str, id: str, question: Query, since: int, until: int) -> None:
         """Add a pattern or fair subscription of a component. FilterError if it would see its own results."""
-        from fairlead.correlation.queries import QuerySet
-
-        standing = self._standings.get(name)
-        if standing is None:
-            standing = QuerySet(lambda: engine_named(self._engine), live=not self._ordered)
-        queries = {**self._questions, name: {**self._questions.get(name, {}), id: question}}
-        order = _dependencies_first(queries)
-        standing.add(id, question, since, until)
-        self._standings[name], self._questions, self._order = standing, queries, order
+        self._questions.ask(name, id, question, since, until)
         if self._atoms is None:
             self._atoms = engine_named(self._engine)
         for number, filter in enumerate(question.filters):
@@ -326,47 +317,53 @@ class Scoped:
 
     def ask_no_more(self, name: str, id: str) -> None:
         """End a question."""
-        standing, question = self._standings[name], self._questions[name].pop(id)
-        standing.remove(id)
+        question, gone = self._questions.remove(name, id)
         assert self._atoms is not None, "it has the filters of all questions"
         for number, _ in enumerate(question.filters):
             self._atoms.remove((name, id, number))
-        if not len(standing):
-            del self._standings[name], self._questions[name]
-            self._fed.pop(name, None)
-            self._order = tuple(each for each in self._order if each != name)
-        if not self._standings:
+        if gone is not None:
+            self._fed.pop(gone, None)
+        if not self._questions:
             self._atoms = None
             self._waiting.clear()
+
+    def _queries(self) -> QuerySet:
+        from fairlead.correlation.queries import QuerySet
+
+        return QuerySet(lambda: engine_named(self._engine), live=not self._ordered)
 
     @property
     def is_timed(self) -> bool:
         """Whether some question is about how time passes."""
-        return any(standing.is_timed for standing in self._standings.values())
+        return self._questions.is_timed
 
     def _see(self, seen: Iterable[Seen], waiting: tuple[str, str] | None) -> None:
         """Keep for patterns what their components see until time has passed; on a live bus, until its release."""
         for each in seen:
-            standing = self._standings.get(each.component)
-            if standing is None or not standing.is_timed:
+            if not any(queries.is_timed for queries in self._questions.of(each.component).values()):
                 continue
             if waiting is not None:
                 self._waiting.setdefault(waiting, []).append(each)
             elif each.key.time >= self._looked_at:
-                self._fed.setdefault(each.component, []).append((each.key, each.notification))
+                self._feed(each, each.key)
+
+    def _feed(self, seen: Seen, key: OrderKey) -> None:
+        version = as_version(seen.notification, seen.tag)
+        for where, queries in self._questions.of(seen.component).items():
+            if queries.is_timed:
+                self._fed.setdefault(where, []).append((key, version))
 
     def overlook(self, notification: Notification) -> None:
         """Leave a notification out of all patterns: it came too late for them."""
         self._waiting.pop(identity_of(notification), None)
-        for standing in self._standings.values():
-            standing.overlook(notification)
+        for queries in self._questions.all():
+            queries.overlook(notification)
 
     def look_at(self, released: Iterable[tuple[OrderKey, Notification]], watermark: int) -> list[Failed]:
         """On a live bus: pass notifications below the watermark to the patterns."""
         for key, notification in released:
             for each in self._waiting.pop(identity_of(notification), ()):
-                place = each.key if each.moved else key
-                self._fed.setdefault(each.component, []).append((place, each.notification))
+                self._feed(each, each.key if each.moved else key)
         failed: list[Failed] = []
         for answer in self._answers(watermark):
             failed += self._deliver_answer(answer)
@@ -379,33 +376,35 @@ class Scoped:
         from fairlead.correlation.queries import rank_of
 
         found: dict[tuple[Any, ...], _Result] = {}
-        for name in self._order:
-            standing = self._standings[name]
-            if not standing.is_timed:
+        for where, queries in self._questions.in_order():
+            if not queries.is_timed:
                 continue
-            fed = self._fed.pop(name, [])
-            for answer in standing.advance([each for each in fed if each[0].time < bound], bound):
+            fed = self._fed.pop(where, [])
+            for answer in queries.advance([each for each in fed if each[0].time < bound], bound):
                 entry = found.setdefault(rank_of(answer), _Result(answer.notification, answer.key))
                 entry.ids.extend(answer.ids)
                 if answer.is_public:
-                    self._publish_answer(entry, name)
+                    self._publish_answer(entry, where)
             if later := [each for each in fed if each[0].time >= bound]:
-                self._fed[name] = later
+                self._fed[where] = later
         self._looked_at = max(self._looked_at, bound)
         return [found[place] for place in sorted(found)]
 
-    def _publish_answer(self, answer: _Result, name: str) -> None:
+    def _publish_answer(self, answer: _Result, asked: Set) -> None:
         """A public answer comes from the component that asked: whoever may see it does, other patterns too."""
         assert answer.key is not None, "composites are in the total order"
         if not answer.origins:
             self._published(answer.notification, answer.key if self._ordered else None)
-        answer.origins.append(name)
-        for each, _ in self._take(answer.notification, answer.key, [name])[0]:
+        if asked.component in answer.origins:
+            return
+        answer.origins.append(asked.component)
+        for each, _ in self._take(answer.notification, answer.key, [asked.component])[0]:
             if (each.component, each.tag) in answer.seen:
                 continue
             answer.seen[each.component, each.tag] = each
-            if each.component in self._standings and each.component != name:
-                self._standings[each.component].see(each.notification, answer.key)
+            for where, queries in self._questions.of(each.component).items():
+                if where != asked or each.tag:
+                    queries.see(as_version(each.notification, each.tag), answer.key)
 
     def _deliver_answer(self, answer: _Result) -> list[Failed]:
         self._counts["composites"] += 1
@@ -426,15 +425,12 @@ class Scoped:
         """Deliver the relations that a notification completes for the fair subscriptions of those who see it."""
         found: dict[str, _Result] = {}
         for each, _ in sorted(seen, key=lambda pair: (pair[0].tag, pair[0].component)):
-            standing = self._standings.get(each.component)
-            if standing is None:
-                continue
-            for answer in standing.relations(each.notification, each.key if self._ordered else None):
+            for answer in self._relations_of(each):
                 entry = found.setdefault(
                     answer.notification.id or "", _Result(answer.notification, answer.key)
                 )
                 entry.ids.extend(answer.ids)
-                if answer.is_public:
+                if answer.is_public and each.component not in entry.origins:
                     entry.origins.append(each.component)
         failed: list[Failed] = []
         for made in found.values():
@@ -447,22 +443,14 @@ class Scoped:
             self._hold(made.notification)  # it is published by itself: so it is on a live bus only
         return failed
 
+    def _relations_of(self, seen: Seen) -> Iterator[Result]:
+        """The relations that a version completes for the fair subscriptions of a component that sees it."""
+        version, key = as_version(seen.notification, seen.tag), seen.key if self._ordered else None
+        for queries in self._questions.of(seen.component).values():
+            yield from queries.relations(version, key)
+
     def failed_filters(self) -> Iterator[Failed]:
         """Filters of questions that failed instead of answering."""
-        for standing in self._standings.values():
-            for each in standing.take_failures():
+        for queries in self._questions.all():
+            for each in queries.take_failures():
                 yield [(self._registry.by_id[id], each.error) for id in each.ids], each.notification
-
-
-def _dependencies_first(queries: dict[str, dict[str, Query]]) -> tuple[str, ...]:
-    """Components that ask, each behind those whose public answers it sees; FilterError where one sees its own."""
-    from fairlead.correlation.patterns.levels import Seeing, leveled
-
-    seeing = {}
-    for name, questions in queries.items():
-        each = [question.seeing for question in questions.values()]
-        makes = frozenset[str]().union(*(one.makes for one in each))
-        # What a component sees of its own answers is a matter of its own detectors.
-        seeing[name] = Seeing(frozenset[str]().union(*(one.types for one in each)) - makes, makes)
-    levels = leveled(seeing)
-    return tuple(sorted(queries, key=lambda name: (levels[name], name)))

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from fairlead.model import Instant, Notification
 from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING, OrderKey
+from fairlead.model.versions import is_version
 
 __all__ = ["Occurrence", "Rank", "TimeEvent", "first_rank", "rank_from_json"]
 
@@ -36,11 +37,12 @@ class Occurrence:
         """A notification that came in, under its order key."""
         end = key.time
         start = _started(notification, end)
+        id = notification.id if notification.id is not None and is_version(notification.id) else key.id
         return cls(
             notification,
             start,
             end,
-            (end, start, 0, key.producer, key.sequence is not None, key.sequence or 0, key.id),
+            (end, start, 0, key.producer, key.sequence is not None, key.sequence or 0, id),
         )
 
     @classmethod

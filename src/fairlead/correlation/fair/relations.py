@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairlead.correlation.fair.subscriptions import UNNAMED, Conjunction
 from fairlead.model import Array, Instant, Notification, Record
+from fairlead.model.versions import version_in
 
 __all__ = ["PRODUCER", "Events", "Relation", "identified", "relation_id"]
 
@@ -117,5 +118,8 @@ def _started(event: Notification) -> Instant:
 
 
 def _named(step: str, event: Notification) -> Record:
-    fields: dict[str, Any] = {"step": step, "producer": event.producer, "id": event.id}
+    id, version = version_in(event.id)
+    fields: dict[str, Any] = {"step": step, "producer": event.producer, "id": id}
+    if version:
+        fields["version"] = version
     return Record(fields if event.time is None else {**fields, "time": event.time})

@@ -6,7 +6,7 @@
     time           its end
     interval       {start, end}: from the least start of the constituents to the end
     pattern        the hash of the pattern's text
-    constituents   [{step, producer, id, time}, …] in order
+    constituents   [{step, producer, id, time}, …] in order, with the `version` of what scopes have mapped
     <step>         the attributes of what the step took; of a step that is repeated, a list of these
     <output>       what the pattern gives with it
 
@@ -24,6 +24,7 @@ from typing import Any, Final
 from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.model import PARTIAL, Pattern
 from fairlead.model import Array, Instant, Notification, Record
+from fairlead.model.versions import version_in
 
 __all__ = ["PRODUCER", "Composite", "composite_id", "in_order"]
 
@@ -109,7 +110,10 @@ def composite_id(
 
 def _named(step: str, occurrence: Occurrence) -> Record:
     notification = occurrence.notification
-    fields: dict[str, Any] = {"step": step, "producer": notification.producer, "id": notification.id}
+    id, version = version_in(notification.id)
+    fields: dict[str, Any] = {"step": step, "producer": notification.producer, "id": id}
+    if version:
+        fields["version"] = version
     return Record(fields if notification.time is None else {**fields, "time": notification.time})
 
 

@@ -330,6 +330,9 @@ class Detector(Kernel[Pattern, Composite]):
                 composites = [composite.occurrence() for composite in distinct.values()]
                 if self._admitted:
                     composites += self._make(level, [occurrence for occurrence, _ in stream], now + 1)
+                if composites:  # others may have found it, too, and have made it public
+                    known = {occurrence.rank for occurrence, _ in stream}
+                    composites = [each for each in composites if each.rank not in known]
                 above = zip(composites, self._matched(composites), strict=True)
                 stream = sorted([*stream, *above], key=lambda each: each[0].rank)
 
