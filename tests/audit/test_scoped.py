@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.audit import Event, Verdict, audit
+from fairlead.audit import Event, Verdict, audit, scoped
 from fairlead.audit.parquet import event_of, row_of
 from fairlead.audit.scoped import Paths
 from fairlead.audit.trace import (
@@ -74,6 +74,40 @@ def events_of(case: Mapping[str, Any]) -> list[Event]:
 def test_verdicts_are_as_the_case_says(case: Mapping[str, Any]) -> None:
     found = {finding.rule: finding.verdict.value for finding in audit(events_of(case), "scoped")}
     assert {rule: found[rule] for rule in case["expect"]} == case["expect"]
+
+
+def visible_at_delivery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scoped.Graphs, "at", lambda self, *_: self.by_index[-1][1].graph)
+
+
+def liveness_is_vacuous(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scoped._Judge, "_liveness", lambda *_: None)
+
+
+def liveness_is_owed_at_publication(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scoped.Graphs, "after", lambda *_: iter(()))
+
+
+def twice_is_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scoped._Judge, "_once", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [visible_at_delivery, liveness_is_vacuous, liveness_is_owed_at_publication, twice_is_once],
+    ids=lambda each: each.__name__,
+)
+def test_a_mutant_of_the_specification_fails_some_case(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    cases = [case for case in CASES if case["kind"] == "trace"]
+    said = [{each.rule: each.verdict.value for each in audit(events_of(case), "scoped")} for case in cases]
+    assert any(
+        found[rule] != verdict
+        for case, found in zip(cases, said, strict=True)
+        for rule, verdict in case["expect"].items()
+    )
 
 
 def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.audit.policies import has_policies
 from fairlead.filters import EVERYTHING, Filter
 from fairlead.model import Notification
 from fairlead.overlay import Topology
 from fairlead.scopes import ScopeGraph
+from fairlead_lab.scopes import architectures
 from fairlead_lab.scopes.architectures import ARCHITECTURES, Overlay, entries
 from fairlead_lab.scopes.definition import deliveries
-from fairlead_lab.testing.scopes import COMPONENTS, graph_of, graphs, matched_by, publications, subscriptions
+from fairlead_lab.testing.scopes import (
+    COMPONENTS,
+    event_of,
+    graph_of,
+    graphs,
+    matched_by,
+    publications,
+    subscriptions,
+)
 
 CASES = json.loads((Path(__file__).parents[1] / "corpus" / "scopes.json").read_text())["cases"]
 
@@ -99,3 +109,92 @@ def test_every_architecture_delivers_what_the_definition_says(
         run = route(overlay, n, {who: list(filters.values()) for who, filters in named.items()})
         assert run.delivered == wanted, name
     assert set(entries(overlay, {})) == set(ARCHITECTURES)
+
+
+# -- mutants of integrated routing -----------------------------------------------------------------------------
+
+
+def crosses_at_every_broker(patch: pytest.MonkeyPatch) -> None:
+    def crosses(self: Any, copy: Any, _: object, into: str) -> bool:
+        return copy.broker in self.overlay.brokers[into]
+
+    patch.setattr(architectures._Routing, "_crosses", crosses)
+
+
+def crossing_asks_for_entries(patch: pytest.MonkeyPatch) -> None:
+    """As the text says: it is denied where an entry points back, and not where the neighbour has the scope."""
+
+    def crosses(self: Any, copy: Any, _: object, into: str) -> bool:
+        subscribers = {self.overlay.at.get(name) for name, _ in self.local(into, copy.version)}
+        return copy.broker in self.overlay.brokers[into] and copy.link not in subscribers
+
+    patch.setattr(architectures._Routing, "_crosses", crosses)
+
+
+def one_copy_is_changed_for_all(patch: pytest.MonkeyPatch) -> None:
+    def others(self: Any, copy: Any) -> Iterator[tuple[str, str, Any]]:
+        version = copy.version
+        for member, superscope, other in each(self, copy):
+            version = version if other.version.attributes == copy.version.attributes else other.version
+            yield member, superscope, other._replace(version=version)
+
+    each = architectures._Routing._others
+    patch.setattr(architectures._Routing, "_others", others)
+
+
+def only_the_last_scope_is_left(patch: pytest.MonkeyPatch) -> None:
+    def others(self: Any, copy: Any) -> Iterator[tuple[str, str, Any]]:
+        for member, superscope, other in each(self, copy):
+            yield member, superscope, other._replace(left=frozenset({copy.scope}))
+
+    each = architectures._Routing._others
+    patch.setattr(architectures._Routing, "_others", others)
+
+
+MUTANTS = (
+    crosses_at_every_broker,
+    crossing_asks_for_entries,
+    one_copy_is_changed_for_all,
+    only_the_last_scope_is_left,
+)
+
+
+def wrong_messages() -> list[str]:
+    """What is wrong with the book's example, and with what is mapped on several ways."""
+    found = []
+    for case in (case for case in CASES if case["kind"] == "overlay"):
+        overlay = overlay_of(case)
+        for producer, mode, *listeners in case["messages"]:
+            if mode == "first":
+                names = listeners[0] if listeners else [name for name in case["at"] if name != producer]
+                n = Notification.of({"producer": producer, "id": "1"})
+                run = overlay.integrated(n, {name: [EVERYTHING] for name in names})
+                said = f"{producer} first" + (f" for {' '.join(names)}" if listeners else "")
+                if [run.messages, sorted(name for name, _ in run.delivered)] != case["expect"]["messages"][
+                    said
+                ]:
+                    found.append(said)
+    for case in (case for case in CASES if case["kind"] == "deliver"):
+        graph = graph_of(case["graph"])
+        if has_policies(graph):
+            continue
+        names = [each.name for each in graph.components]
+        overlay = Overlay(graph, TREES[1], {name: f"B{n % 5 + 1}" for n, name in enumerate(names)})
+        asked = {name: {"s": EVERYTHING} for name in names}
+        for n in (event_of(each) for each in case["publish"] if each["producer"] in names):
+            wanted = {(name, tag) for name, tag, _ in deliveries(graph, n, matched_by(asked))[0]}
+            if overlay.integrated(n, {name: [EVERYTHING] for name in names}).delivered != wanted:
+                found.append(case["name"])
+    return found
+
+
+def test_integrated_routing_makes_no_mistake_in_the_cases() -> None:
+    assert wrong_messages() == []
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.__name__)
+def test_every_mutant_of_integrated_routing_is_found(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    assert wrong_messages()

@@ -27,7 +27,15 @@ from fairlead.spark.frames import table_of_rows
 from fairlead.spark.grants import Rules
 from fairlead.spark.output import Manifest, Output
 from fairlead.spark.patterns import PATTERN, ChangedPatterns, PatternRow, Patterns
-from fairlead.spark.scoping import POLICIES, SCOPE_CHANGES, ChangedScopes, ScopeText, made_in, scopes_of
+from fairlead.spark.scoping import (
+    POLICIES,
+    SCOPE_CHANGES,
+    ChangedScopes,
+    ScopeText,
+    check_patterns,
+    made_in,
+    scopes_of,
+)
 from fairlead.spark.storage import Directory
 from fairlead.spark.subscriptions import (
     SUBSCRIPTION,
@@ -195,11 +203,11 @@ def demand(
             check_ids(changed.subscriptions, detecting.patterns)
         keys = None if config.security is None else config.security.keys
         scoping = _scopes_since(config, last, files)
-        if scoping is not None and detecting.patterns:
-            raise PipelineError(
-                "patterns see all notifications, whatever the scopes of those who ask for them",
-                hint="an ordered bus has patterns beside scopes",
-            )
+        if scoping is not None:
+            apart = replace(detecting.patterns, apart=True)
+            detecting = replace(detecting, patterns=apart)
+            if config.patterns is not None:
+                check_patterns(scoping.scopes.opened)
         return Demand(changed, detecting, files, last is None, scoping, gate, keys)
 
 
@@ -212,7 +220,8 @@ def _scopes_since(config: Config, last: Manifest | None, files: Sequence[str]) -
         return None if scopes is None else ChangedScopes(scopes)
     before = "" if last is None else Output(config.output).state_text(last.batch, SCOPE_CHANGES)
     texts = [(file, _text_of(file)) for file in _files_in(config.scopes.changes, files)]
-    return scopes.changed(before, texts, BEGINNING if last is None else last.watermark)
+    asked = config.patterns is not None
+    return scopes.changed(before, texts, BEGINNING if last is None else last.watermark, asked=asked)
 
 
 def _subscriptions_since(

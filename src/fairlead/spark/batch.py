@@ -32,6 +32,7 @@ from fairlead.errors import PipelineError
 from fairlead.model.order import BEGINNING, END
 from fairlead.spark.arrivals import is_within_a_tie
 from fairlead.spark.asking import Demand
+from fairlead.spark.beside import Beside
 from fairlead.spark.config import Config, format_duration
 from fairlead.spark.delivery import FILES
 from fairlead.spark.detection import Detected
@@ -39,7 +40,7 @@ from fairlead.spark.doors import BLANK
 from fairlead.spark.frames import ATTRIBUTES
 from fairlead.spark.identities import Identities
 from fairlead.spark.ingestion import AHEAD, not_ahead, notifications, rejected
-from fairlead.spark.matching import evened
+from fairlead.spark.matching import evened, targets_of
 from fairlead.spark.orderer import DOUBTFUL
 from fairlead.spark.ordering import Facts, Ordered, OrderState, order, watermark_of
 from fairlead.spark.output import CHANNELS, Attempt, Counts, Manifest, Output, Segment
@@ -418,6 +419,13 @@ class Batch:
         made: Decided = self.persist(found)
         return made
 
+    def beside(self, demand: Demand) -> Beside | None:
+        """The scopes that patterns have beside them, if there are both."""
+        if demand.scopes is None or not demand.patterns:
+            return None
+        targets = targets_of(self.spark, demand.subscriptions)
+        return Beside(demand.scopes, targets, self.before.watermark)
+
     def in_progress(self) -> DataFrame | None:
         """The partial matches that the batch before has left."""
         return None if self.last is None else self._table(PROGRESS)
@@ -478,7 +486,7 @@ class Batch:
         if not detected.levels:
             return detected, Composites()
         is_composite = F.col("automaton").isNull().alias("is_composite")
-        counted = dict(map(tuple, detected.rows.groupBy(is_composite).count().collect()))
+        counted = dict(map(tuple, detected.counted.groupBy(is_composite).count().collect()))
         composites = Composites(counted.get(True, 0), counted.get(False, 0))
         return replace(detected, few=detected.few and composites.detected <= FEW_ROWS), composites
 

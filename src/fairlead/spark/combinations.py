@@ -55,12 +55,6 @@ class _Rule(NamedTuple):
 
 RULES: Final = (
     _Rule(
-        ("scopes", "patterns"),
-        "[scopes]",
-        lambda c: c.scopes is not None and c.patterns is not None,
-        "patterns would see what their subscribers may not; a bus has both",
-    ),
-    _Rule(
         ("deliveries",),
         "[deliveries] table",
         lambda c: c.deliveries.format in NAMED_TABLES and c.deliveries.table is None,

@@ -48,23 +48,31 @@ from fairlead.filters import Filter
 from fairlead.matching.columnar import Columnar
 from fairlead.model import Notification
 from fairlead.model.order import END, OrderKey
+from fairlead.model.versions import VERSION_MARK
+from fairlead.spark.beside import ANSWERED, SEERS, Answering, Beside, Watching
 from fairlead.spark.frames import (
     ATTRIBUTES,
     KEY,
+    MOVED,
     PUBLISHED,
     RANK,
     RECORD,
+    VERSION,
+    few_rows,
     notifications_in,
     payload_of,
     to_records,
 )
 from fairlead.spark.groups import RANK_TYPES, Group, Ints, PatternGroup, Row
 from fairlead.spark.lines import Gathered, LineGroup, is_line, numbered, types_taken
+from fairlead.spark.matcher import RECEIVERS
 from fairlead.spark.matching import keyed, match, narrowed
 from fairlead.spark.patterns import Automaton, Correlation, Patterns
+from fairlead.spark.scoping import Components
 
 if TYPE_CHECKING:
     from fairlead.filters import Schema
+    from fairlead.spark.scoping import ScopeText
     from fairlead.spark.subscriptions import Subscriptions, SubscriptionsInput
 
 __all__ = [
@@ -168,23 +176,27 @@ def detected(
     *,
     few: bool = False,
     payload: bool = True,
+    beside: Beside | None = None,
 ) -> Detected:
     """The composites of patterns in the next rows of the order, up to a bound; `state` has the partial matches
     before.
 
     Where both are `few`, one task does it all. Without `payload`, composites that no pattern sees have no content.
+    `beside` has scopes, if there are some, and those who subscribe.
     """
     if not patterns:
         return Detected(())
     spark = notifications.sparkSession
     buckets = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    several = len(patterns.levels) > 1
+    several = len(patterns.levels) > 1 or beside is not None
     # What is kept for the next batch, or seen by the level above, is whole.
     attributes = None if payload or several or bound != END else patterns.attributes
     stream = stream_of(notifications, several=several, attributes=attributes)
+    if beside is not None:
+        stream = _watched(stream, patterns, beside, bound)
     found: list[DataFrame] = []
     for number in range(len(patterns.levels)):
-        level = Level(patterns, number, buckets)
+        level = Level(patterns, number, buckets, None if beside is None else beside.scopes)
         detecting = Detecting(level, bound, payload or number < len(patterns.levels) - 1)
         if (
             state is None
@@ -203,37 +215,104 @@ def detected(
             # Of one instant, what begins something comes before what may go on with it.
             ranked = routed.repartition("group", "key").sortWithinPartitions("group", "key", "time", FOLLOWS)
             found.append(ranked.mapInArrow(detecting, _declared(DETECTED)))
-        if several:
+        if beside is not None:
+            found[-1] = _answered(found[-1], patterns, beside, few=few)
+            seen = found[-1].where(_is_composite() & (F.size(SEERS) > 0))
+            above = seen.withColumns({"start": F.col(f"{RANK}.start"), "id": _version_id()})
+            stream = stream.unionByName(above.select(*STREAM, SEERS))
+        elif several:
             # Nobody sees a relation without a name but who asked for it.
             seen = _is_composite() & ((F.col("producer") == PRODUCER) | F.col("is_public"))
             composites = found[-1].where(seen).withColumn("start", F.col(f"{RANK}.start"))
             stream = stream.unionByName(composites.select(*STREAM))
-    return Detected(tuple(found), few, any(row.choice for row in patterns.rows))
+    return Detected(tuple(found), few, any(row.choice for row in patterns.rows), beside is not None)
 
 
-def detected_here(
-    stream: pa.Table, patterns: Patterns, state: pa.Table, bound: int, buckets: int
+def _watched(stream: DataFrame, patterns: Patterns, beside: Beside, bound: int) -> DataFrame:
+    """The versions of notifications that patterns look at, and notices of scopes that go."""
+    watching = Watching(beside.scopes, patterns)
+    columns = {**STREAM, SEERS: ANSWERED[SEERS]}
+    seen = stream.select(*STREAM).mapInArrow(watching, _declared(columns))
+    notices = [[row.get(name) for name in columns] for row in watching.notices(beside.since, bound)]
+    if not notices:
+        return seen
+    schema = pa.schema([(name, _ARROW[type]) for name, type in columns.items()])
+    return seen.unionByName(few_rows(stream.sparkSession, notices, schema))
+
+
+def _answered(found: DataFrame, patterns: Patterns, beside: Beside, *, few: bool) -> DataFrame:
+    """What a level has found, each composite once, with those who get it and those who see it."""
+    together = found.coalesce(1) if few else found.repartition(F.coalesce("id", "automaton"))
+    answering = Answering(beside, patterns, _ANSWERED)
+    columns = _declared({**DETECTED, **ANSWERED})
+    return together.sortWithinPartitions("id").mapInArrow(answering, columns)
+
+
+def _version_id() -> Any:
+    """The id under which patterns take a version (`as_version`)."""
+    return F.when(F.col(VERSION) == "", F.col("id")).otherwise(
+        F.concat("id", F.lit(VERSION_MARK), F.col(VERSION))
+    )
+
+
+def detected_here(  # noqa: PLR0917  # the parts of a batch
+    stream: pa.Table,
+    patterns: Patterns,
+    state: pa.Table,
+    bound: int,
+    buckets: int,
+    beside: Beside | None = None,
 ) -> pa.Table:
     """The rows of `detected`, computed in this process where there are few: `DETECTED` of a table with the
     columns of `STREAM`.
 
     `buckets` are the partitions of a shuffle: what is in progress must come to the same groups by either path.
     """
-    together = pa.schema([*_STREAM, *(field for field in _DETECTED if field.name in PROGRESS)])
+    scopes = None if beside is None else beside.scopes
+    seers = [] if beside is None else [_SEERS]
+    together = pa.schema([*_STREAM, *seers, *(field for field in _DETECTED if field.name in PROGRESS)])
+    if beside is not None:
+        stream = _watched_here(_aligned(stream, _STREAM), patterns, beside, bound)
     stream, state = _aligned(stream, together), _aligned(state, together)
-    found = [_DETECTED.empty_table()]
+    made = _DETECTED if beside is None else _ANSWERED
+    found = [made.empty_table()]
     for number in range(len(patterns.levels)):
-        detect = AtOnce(Detecting(Level(patterns, number, buckets), bound))
-        found.append(
-            pa.Table.from_batches(detect(pa.concat_tables([stream, state]).to_batches()), schema=_DETECTED)
-        )
-        seen = pc.or_(pc.equal(found[-1].column("producer"), PRODUCER), found[-1].column("is_public"))
-        seen = pc.and_(found[-1].column("automaton").is_null(), seen.fill_null(False))
-        composites = found[-1].filter(seen)
+        detect = AtOnce(Detecting(Level(patterns, number, buckets, scopes), bound))
+        rows = pa.Table.from_batches(detect(pa.concat_tables([stream, state]).to_batches()), schema=_DETECTED)
+        if beside is None:
+            seen = pc.or_(pc.equal(rows.column("producer"), PRODUCER), rows.column("is_public"))
+        else:
+            answering = Answering(beside, patterns, _ANSWERED)
+            rows = pa.Table.from_batches(answering(rows.sort_by("id").to_batches()), schema=_ANSWERED)
+            seen = pc.greater(pc.list_value_length(rows.column(SEERS)), 0)
+        found.append(rows)
+        composites = rows.filter(pc.and_(rows.column("automaton").is_null(), seen.fill_null(False)))
         start = pc.struct_field(composites.column(RANK), "start")
-        named = composites.select([name for name in STREAM if name != "start"]).append_column("start", start)
+        named = composites.select(
+            [name for name in together.names if name in composites.column_names and name != "start"]
+        )
+        named = named.append_column("start", start)
+        if beside is not None:
+            named = _with_version_ids(named, composites.column(VERSION))
         stream = pa.concat_tables([stream, _aligned(named, together)])
     return pa.concat_tables(found)
+
+
+def _watched_here(stream: pa.Table, patterns: Patterns, beside: Beside, bound: int) -> pa.Table:
+    """The versions of notifications that patterns look at, and notices of scopes that go, in this process."""
+    watching = Watching(beside.scopes, patterns)
+    schema = pa.schema([*_STREAM, _SEERS])
+    seen = pa.Table.from_batches(watching(stream.combine_chunks().to_batches()), schema=schema)
+    notices = pa.Table.from_pylist(list(watching.notices(beside.since, bound)), schema=schema)
+    return pa.concat_tables([seen, notices])
+
+
+def _with_version_ids(rows: pa.Table, tags: pa.ChunkedArray) -> pa.Table:
+    """The same with the ids under which patterns take versions (`as_version`)."""
+    ids = rows.column("id")
+    marked = pc.binary_join_element_wise(ids, pc.binary_join_element_wise(VERSION_MARK, tags, ""), "")
+    at = rows.schema.get_field_index("id")
+    return rows.set_column(at, "id", pc.if_else(pc.equal(tags, ""), ids, marked))
 
 
 def _aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -315,6 +394,8 @@ class Detected:
     """Whether one task is enough for what is done with it."""
     related: bool = False
     """Whether there may be relations: they stand between what else is delivered at an instant."""
+    answered: bool = False
+    """Whether composites have those who get them beside them, each version in a row: there are scopes."""
 
     def persist(self) -> Detected:
         """The same, computed once."""
@@ -334,7 +415,19 @@ class Detected:
     @property
     def composites(self) -> DataFrame:
         """The composites, each once."""
-        return self.rows.where(_is_composite()).select(*COMPOSITE)
+        found = self.rows.where(_is_composite())
+        return (found.where(F.col(VERSION) == "") if self.answered else found).select(*COMPOSITE)
+
+    @property
+    def counted(self) -> DataFrame:
+        """Composites and what is in progress, each once."""
+        return self.rows.where(~_is_composite() | (F.col(VERSION) == "")) if self.answered else self.rows
+
+    @property
+    def public(self) -> DataFrame:
+        """The versions of public composites, where there are scopes, each with those who get it."""
+        found = self.rows.where(_is_composite() & F.col("is_public"))
+        return found.select(*KEY, "event_time", RECORD, VERSION, F.lit(False).alias(MOVED), RECEIVERS)
 
     @property
     def state(self) -> DataFrame:
@@ -353,6 +446,8 @@ class Detected:
         if not self.levels:
             return matches
         answers = self.answers(subscriptions, payload=payload)
+        if self.answered and VERSION not in matches.columns:
+            answers = answers.drop(VERSION)
         if mask is not None and payload:
             answers = mask(answers).drop(PUBLISHED)
         key = {name: F.col(name) for name in KEY[1:]} if self.related else {}
@@ -366,6 +461,10 @@ class Detected:
         One for each subscriber, as of any notification, with the place that it has among those of an instant.
         """
         content = [RECORD] if payload else []
+        if self.answered:
+            made = self.rows.where(_is_composite())
+            told = made.select(*KEY, VERSION, *content, RANK, F.explode(RECEIVERS).alias("receiver"))
+            return told.select("receiver.*", *KEY, VERSION, *content, RANK)
         found = self.composites
         asked = found.select(*KEY, *content, F.explode("patterns").alias("asked")).select(
             "asked.subscriber", *KEY, F.array("asked.id").alias("subscriptions"), *content
@@ -430,6 +529,8 @@ class Level:
     patterns: Patterns
     number: int
     buckets: int
+    scopes: ScopeText | None = None
+    """The scopes that say what the components which ask see."""
 
     @property
     def automata(self) -> list[Automaton]:
@@ -450,7 +551,7 @@ class Router:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         compiled = _compiled(self.level)
         for batch in batches:
-            yield _sent(batch, *compiled.route(batch))
+            yield _sent(batch, *compiled.route(batch, scopes=self.level.scopes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,32 +603,31 @@ class _Compiled:
 
     def __init__(self, level: Level) -> None:
         level.patterns.load()
-        members: dict[tuple[tuple[str, ...], int, bool], list[Automaton]] = {}
+        members: dict[tuple[str, tuple[str, ...], int, bool], list[Automaton]] = {}
         automata = level.automata
-        related: dict[int, list[Correlation]] = {}
+        related: dict[tuple[str, int], list[Correlation]] = {}
         for each in level.patterns.levels[level.number]:
             # By what it looks for: from whichever place on, the same composite is found in one group.
             if isinstance(each, Correlation):
                 bucket = crc32(each.conjunction.text.encode()) % level.buckets
-                related.setdefault(bucket, []).append(each)
+                related.setdefault((each.component, bucket), []).append(each)
             else:
                 same = each.pattern.same
                 bucket = 0 if same else crc32(each.pattern.hash.encode()) % level.buckets
-                members.setdefault((same, bucket, is_line(each, automata)), []).append(each)
+                place = each.component, same, bucket, is_line(each, automata)
+                members.setdefault(place, []).append(each)
         fair: list[Group] = []
         if related:
             from fairlead.spark.relations import RelationGroup
 
             fair += [
-                RelationGroup(number, related[bucket], level.patterns)
-                for number, bucket in enumerate(sorted(related), len(members))
+                RelationGroup(number, related[place], level.patterns)
+                for number, place in enumerate(sorted(related), len(members))
             ]
         self.groups: tuple[Group, ...] = (
             *(
-                (LineGroup if lines else PatternGroup)(
-                    number, names, members[names, bucket, lines], level.patterns
-                )
-                for number, (names, bucket, lines) in enumerate(sorted(members))
+                (LineGroup if place[-1] else PatternGroup)(number, place[1], members[place], level.patterns)
+                for number, place in enumerate(sorted(members))
             ),
             *fair,
         )
@@ -550,11 +650,23 @@ class _Compiled:
             self._concerns[group.number, [numbers[filter] for filter in group.filters()]] = True
             self._begins[group.number, [numbers[filter] for filter in group.beginnings()]] = True
         self.windows = np.array([group.window for group in self.groups], np.int64)
+        names = sorted({group.component for group in self.groups})
+        self._components = Components(pa.array(names, pa.string()))
+        self._names = names
+        self._whose = np.array([names.index(group.component) for group in self.groups], np.int64)
 
     # -- what goes where
 
-    def route(self, batch: pa.RecordBatch, notifications: Sequence[Notification] | None = None) -> Routed:
-        """The rows of the stream that concern each group, and their keys there."""
+    def route(
+        self,
+        batch: pa.RecordBatch,
+        notifications: Sequence[Notification] | None = None,
+        scopes: ScopeText | None = None,
+    ) -> Routed:
+        """The rows of the stream that concern each group, and their keys there.
+
+        With scopes, of rows that say who sees them these groups' components alone; of others those who may.
+        """
         if ATTRIBUTES in batch.schema.names:
             return self._route_columns(pa.RecordBatch.from_struct_array(batch.column(ATTRIBUTES)))
         notifications = notifications_in(batch) if notifications is None else notifications
@@ -574,7 +686,36 @@ class _Compiled:
                     keys.append(key)
                     follows.append(behind)
         ints = np.array(at, np.int64), np.array(groups, np.int32), np.array(keys, np.int64)
-        return *ints, np.array(follows, np.bool_)
+        behinds = np.array(follows, np.bool_)
+        if scopes is None:
+            return *ints, behinds
+        seen = self._sees(batch, notifications, scopes, ints[0], self._whose[ints[1]])
+        return ints[0][seen], ints[1][seen], ints[2][seen], behinds[seen]
+
+    def _sees(
+        self,
+        batch: pa.RecordBatch,
+        notifications: Sequence[Notification],
+        scopes: ScopeText,
+        rows: Ints,
+        whose: Ints,
+    ) -> NDArray[np.bool_]:
+        """Of each pair of a row and a component, whether this one sees it."""
+        seen = np.zeros(len(rows), np.bool_)
+        column = batch.column(SEERS)
+        told = np.array(column.is_valid().to_pylist(), np.bool_)
+        named = [None if each is None else {*each} for each in column.to_pylist()]
+        for pair in np.flatnonzero(told[rows]).tolist():
+            seers = named[rows[pair]]
+            seen[pair] = seers is not None and self._names[whose[pair]] in seers
+        open = np.flatnonzero(~told)
+        pairs = np.flatnonzero(~told[rows])
+        if len(pairs):
+            own = [notifications[row] for row in open.tolist()]
+            view = scopes.opened.visibility(batch.take(pa.array(open)), None, own)
+            at = np.searchsorted(open, rows[pairs]).astype(np.int64)
+            seen[pairs] = view.sees(at, self._components, whose[pairs].astype(np.int64))
+        return seen
 
     def _route_columns(self, attributes: pa.RecordBatch) -> Routed:
         """The same for typed columns, without a look at any row; composites are never among them."""
@@ -654,11 +795,15 @@ _ARROW: Final[dict[str, Any]] = {
     COMPOSITE["constituents"]: pa.list_(
         pa.struct([("step", _TEXT), ("producer", _TEXT), ("id", _TEXT), ("time", _WHOLE)])
     ),
+    ANSWERED[SEERS]: pa.list_(_TEXT),
+    ANSWERED[RECEIVERS]: pa.list_(pa.struct([("subscriber", _TEXT), ("subscriptions", pa.list_(_TEXT))])),
     COMPOSITE["patterns"]: pa.list_(pa.struct([("id", _TEXT), ("subscriber", _TEXT)])),
     RANK_TYPE: pa.struct([(name, _ARROW_PLAIN[type]) for name, type in RANK_TYPES.items()]),
 }
 _STREAM: Final = pa.schema([(name, _ARROW[type]) for name, type in STREAM.items()])
 _DETECTED: Final = pa.schema([(name, _ARROW[type]) for name, type in DETECTED.items()])
+_ANSWERED: Final = pa.schema([(name, _ARROW[type]) for name, type in {**DETECTED, **ANSWERED}.items()])
+_SEERS: Final = _ANSWERED.field(SEERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -853,7 +998,7 @@ class AtOnce:
         concerns.
         """
         notifications = None if ATTRIBUTES in batch.schema.names else notifications_in(batch)
-        at, groups, keys, _ = compiled.route(batch, notifications)
+        at, groups, keys, _ = compiled.route(batch, notifications, self.detecting.level.scopes)
         own, inverse = np.unique(at, return_inverse=True)
         sent = batch.take(pa.array(own))
         taken = notifications_in(sent) if notifications is None else [notifications[row] for row in own]

@@ -121,6 +121,7 @@ def granted(received: DataFrame, rules: Rules, composites: DataFrame | None = No
     )
     if composites is not None:
         one = F.array(F.struct("subscriber", "subscriptions")).cast(given.schema[RECEIVERS].dataType)
-        own = composites.select(*KEY, F.col("time").alias("event_time"), RECORD, one.alias(RECEIVERS))
+        tags = [VERSION] if VERSION in composites.columns and VERSION in given.columns else []
+        own = composites.select(*KEY, *tags, F.col("time").alias("event_time"), RECORD, one.alias(RECEIVERS))
         given = given.unionByName(own, allowMissingColumns=True)
     return given.mapInArrow(rules, ", ".join(f"`{name}` {kind}" for name, kind in GRANTED.items()))

@@ -36,8 +36,9 @@ from fairlead.matching.columnar.arrow import notifications_of
 from fairlead.model import ABSENT, Kind, Notification, key_of, kind_of
 from fairlead.model.encoding import canonical, format_json, parse_json
 from fairlead.model.order import BEGINNING, END
+from fairlead.model.versions import version_in
 from fairlead.spark.frames import RANK, RECORD, encode
-from fairlead.spark.patterns import Automaton, Correlation, PatternRow, Patterns
+from fairlead.spark.patterns import Automaton, Correlation, PatternRow, Patterns, marked
 
 __all__ = ["RANK_TYPES", "FairGroup", "Group", "Ints", "PatternGroup", "Row", "composed", "is_plain"]
 
@@ -91,6 +92,8 @@ class Group(ABC):
         self.number = number
         self.names = tuple(each.name for each in automata)
         self.types = frozenset(type for each in automata for type in each.types)
+        self.component = automata[0].component
+        """The component that asks for all of it, where scopes say what each one sees."""
         self._patterns = patterns
         self._numbers: dict[tuple[Any, ...], int] = {}
 
@@ -224,7 +227,7 @@ class PatternGroup(Group):
                 continue
             yield from self._composites(detector.advance(bound), payload)
             if bound != END:
-                yield from _left(detector.snapshot(), keys)
+                yield from _left(detector.snapshot(), keys, marked(self.component))
             detector.clear()
             keys.clear()
 
@@ -358,8 +361,9 @@ def _joined(rows: Iterable[Row], keys: dict[Rank, int]) -> dict[str, Any]:
     return {**kept, "bound": bound, "occurrences": occurrences, "progress": progress}
 
 
-def _left(kept: Mapping[str, Any], keys: Mapping[Rank, int]) -> Iterator[dict[str, Any]]:
-    """The state of a detector in rows: one for each automaton and key, with what that has seen."""
+def _left(kept: Mapping[str, Any], keys: Mapping[Rank, int], ending: str) -> Iterator[dict[str, Any]]:
+    """The state of a detector in rows: one for each automaton and key, with what that has seen. Names of automata
+    have the ending."""
     occurrences = kept["occurrences"]
     for each in kept["progress"]:
         own = {number: at for at, number in enumerate(dict.fromkeys(each["seen"]))}
@@ -368,7 +372,7 @@ def _left(kept: Mapping[str, Any], keys: Mapping[Rank, int]) -> Iterator[dict[st
             "occurrences": [occurrences[number] for number in own],
             "progress": [{**each, "seen": [own[number] for number in each["seen"]]}],
         }
-        automaton = f"{each['pattern']}@{each['since'][0]}"
+        automaton = f"{each['pattern']}@{each['since'][0]}{ending}"
         key = keys[tuple(occurrences[each["seen"][0]][0])]
         yield _in_progress(automaton, key, each["alarm"], format_json(alone))
 
@@ -420,7 +424,7 @@ def _related(
         "pattern": text,
         "patterns": [{"id": name, "subscriber": subscriber} for name, subscriber in subscribers],
         "is_public": False,
-        RANK: _rank(*behind, event.sequence, event.id, text, relation.number),
+        RANK: _rank(*behind, event.sequence, version_in(event.id)[0], text, relation.number),
     }
 
 
@@ -438,7 +442,7 @@ def _rank(*given: str | int | None) -> dict[str, str | int | None]:
 
 def _named(step: str, one: Notification) -> dict[str, Any]:
     time = None if one.time is None else one.time.microseconds
-    return {"step": step, "producer": one.producer, "id": one.id, "time": time}
+    return {"step": step, "producer": one.producer, "id": version_in(one.id)[0], "time": time}
 
 
 def is_plain(type: pa.DataType) -> bool:

@@ -57,7 +57,7 @@ from fairlead.spark.subscriptions import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Automaton", "ChangedPatterns", "Correlation", "PatternRow", "Patterns", "query_in"]
+__all__ = ["Automaton", "ChangedPatterns", "Correlation", "PatternRow", "Patterns", "marked", "query_in"]
 
 PATTERN: Final = Noun("pattern", "pattern", ("fair", "choice"))
 FAIR: Final = Noun("fair subscription", "fair", ("choice",))
@@ -96,6 +96,8 @@ class Automaton(NamedTuple):
     """The types that it names: composites of others are seen by these only."""
     rows: tuple[int, ...]
     """The rows that ask for it."""
+    component: str = ""
+    """The component that asks, where scopes say what each one sees."""
 
 
 class Correlation(NamedTuple):
@@ -112,6 +114,8 @@ class Correlation(NamedTuple):
     """The types of composites that it may take."""
     rows: tuple[int, ...]
     """The rows that ask for it."""
+    component: str = ""
+    """The component that asks, where scopes say what each one sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,19 @@ class Patterns:
     rows: tuple[PatternRow, ...] = ()
     schema: Schema | None = None
     extensions: tuple[str, ...] = field(default=())
+    apart: bool = False
+    """Whether those of different subscribers are detected apart: scopes say what each of them sees."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Patterns, (self.rows, self.schema, self.extensions)  # without what can be worked out again
+        return Patterns, (
+            self.rows,
+            self.schema,
+            self.extensions,
+            self.apart,
+        )  # without what can be worked out again
 
     def count_from(self, watermark: int) -> int:
         """The number of ids that hold at a watermark or later."""
@@ -291,10 +302,11 @@ class Patterns:
         for number, row in enumerate(self.rows):
             if not row.choice:
                 shared, types = _shared(row.text, self.schema)
-                name = f"{shared.hash}@{row.since}"
+                whose = self._whose(row)
+                name = f"{shared.hash}@{row.since}{marked(whose)}"
                 known = found.get(name)
                 rows = (number,) if known is None else (*known.rows, number)
-                found[name] = Automaton(name, shared, row.since, types, rows)
+                found[name] = Automaton(name, shared, row.since, types, rows, whose)
         return found.values()
 
     def _correlations(self) -> Iterable[Correlation]:
@@ -302,13 +314,17 @@ class Patterns:
         for number, row in enumerate(self.rows):
             about = self.question(row).about if row.choice else None
             for conjunction in about.conjunctions if isinstance(about, fair.Subscription) else ():
-                name = f"{_digest(conjunction.text, row.choice)}@{row.since}"
+                whose = self._whose(row)
+                name = f"{_digest(conjunction.text, row.choice)}@{row.since}{marked(whose)}"
                 known = found.get(name)
                 rows = (number,) if known is None else (*known.rows, number)
                 found[name] = Correlation(
-                    name, conjunction, CHOICES[row.choice], row.since, types_seen(conjunction), rows
+                    name, conjunction, CHOICES[row.choice], row.since, types_seen(conjunction), rows, whose
                 )
         return found.values()
+
+    def _whose(self, row: PatternRow) -> str:
+        return row.subscriber if self.apart else ""
 
     # -- what is written down ------------------------------------------------------------------------------
 
@@ -316,7 +332,7 @@ class Patterns:
     def fingerprint(self) -> str:
         """A hash of all that counts: processes that have compiled these patterns know them by it."""
         schema = None if self.schema is None else self.schema.fingerprint
-        content = json.dumps([self.rows, schema, self.extensions], ensure_ascii=False)
+        content = json.dumps([self.rows, schema, self.extensions, self.apart], ensure_ascii=False)
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
     def dump(self) -> bytes:
@@ -410,6 +426,11 @@ def _shared(text: str, schema: Schema | None) -> tuple[Pattern, frozenset[str]]:
     """The common part of patterns that are detected together, and the types that it names."""
     shared = shared_of(_parsed(text, schema))
     return shared, shared.types_named
+
+
+def marked(component: str) -> str:
+    """The end of the name of what is detected for one component."""
+    return f"@{component}" if component else ""
 
 
 def _digest(*texts: str) -> str:

@@ -139,7 +139,14 @@ class Step:
             batch.at("detect" if asked.patterns else "match")
             few = batch.has_few(seen)
             found = batch.persist(
-                detected(released, asked.patterns, batch.in_progress(), bounds.watermark, few=few)
+                detected(
+                    released,
+                    asked.patterns,
+                    batch.in_progress(),
+                    bounds.watermark,
+                    few=few,
+                    beside=batch.beside(asked),
+                )
             )
             found, composites = batch.count_composites(found)
 

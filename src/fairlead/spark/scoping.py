@@ -51,7 +51,7 @@ from fairlead.scopes.graph import Outsiders
 from fairlead.scopes.language.statements import Alter, Rule, Statement
 from fairlead.scopes.mappings import IDENTITY
 from fairlead.scopes.policies import Choice, Delay, Hold, One, Own, Rate
-from fairlead.scopes.running import Changed, Running
+from fairlead.scopes.running import Changed, Running, is_ruled
 from fairlead.scopes.sliced import Bits, Positions, Sliced, SlicedBatch
 from fairlead.scopes.states import restore_states
 from fairlead.spark.frames import ATTRIBUTES, KEY, RECORD, notifications_in
@@ -72,6 +72,7 @@ __all__ = [
     "ScopeText",
     "Sees",
     "Visibility",
+    "check_patterns",
     "check_rules",
     "encoded",
     "made_in",
@@ -131,11 +132,13 @@ class ScopeText:
         changes = sorted(self.opened.changes, key=lambda change: change[1].rank)
         return [ScopeChanged("graph", about), *(_change_event(*each) for each in changes)]
 
-    def changed(self, before: str, texts: Iterable[tuple[str, str]], watermark: int) -> ChangedScopes:
+    def changed(
+        self, before: str, texts: Iterable[tuple[str, str]], watermark: int, *, asked: bool = False
+    ) -> ChangedScopes:
         """This graph with the changes of earlier batches, and with those in files, by name and text.
 
         A change without SINCE, and one whose time the watermark has passed, holds from the watermark on. A
-        statement that cannot be read or applied is rejected, and changes nothing.
+        statement that cannot be read or applied is rejected, and changes nothing. `asked`: there are patterns.
         """
         known = replace(self, text=f"{self.text}\n{before}", changing=True)
         applied: list[Applied] = []
@@ -159,6 +162,8 @@ class ScopeText:
                     running.change([dated])
                     if running.ruled:
                         check_rules(running.timeline.systems)
+                    if asked:
+                        _check_beside(running.timeline.systems)
                 except ScopeError as error:
                     shown = print_statements([statement])
                     rejections.append(Rejection(file, None, str(error).partition("\n")[0], shown))
@@ -232,6 +237,26 @@ def check_rules(systems: Iterable[System]) -> None:
                 )
             if rule.event.kind == "con" and any(isinstance(each, Delay | Hold) for each in choices):
                 raise ScopeError("rules on con(…) beside DELAY and HOLD are not for batches; a bus has them")
+
+
+def check_patterns(opened: OpenedScopes) -> None:
+    """PipelineError where a graph cannot be evaluated beside patterns."""
+    try:
+        _check_beside(opened.systems)
+    except ScopeError as error:
+        raise PipelineError(f"scopes: {error}", hint=error.hint) from error
+
+
+def _check_beside(systems: Iterable[System]) -> None:
+    """ScopeError where a graph has what depends on the order of notifications and composites together."""
+    for system in systems:
+        is_traversed = any(each.traverse is not Traverse.BROADCAST for each in system.graph.scopes)
+        if _choices_of(system.graph) or is_traversed or is_ruled(system):
+            raise ScopeError(
+                "policies and rules beside patterns are not for batches; a bus has them",
+                hint="they would choose among composites while these are detected; interfaces, mappings and "
+                "changes stand beside patterns",
+            )
 
 
 def _choices_of(graph: ScopeGraph) -> list[Choice]:
@@ -441,7 +466,8 @@ class OpenedScopes:
             [statement] = parse_statements(text, scopes.schema)
             timeline = timeline.changed(statement, OrderKey(*key), behind=True)
         self._timeline = timeline
-        self._systems = [start, *timeline.systems]
+        self.systems = [start, *timeline.systems]
+        """The graphs in use, one after another."""
         self._times = np.array([BEGINNING, *(change.key.time for change in timeline.changes)], np.int64)
         self._behind = frozenset(change.key.time for change in timeline.changes if change.behind)
         self._epochs: dict[int, Epoch] = {}
@@ -456,7 +482,7 @@ class OpenedScopes:
 
     def check(self) -> None:
         """ScopeError where rules are not for batches."""
-        check_rules(self._systems)
+        check_rules(self.systems)
 
     @cached_property
     def _triggers(self) -> Columnar[int]:
@@ -469,7 +495,7 @@ class OpenedScopes:
     def _trigger_filters(self) -> list[Filter]:
         rules = (
             rule
-            for system in self._systems
+            for system in self.systems
             for rule in (
                 *(rule for each in system.deployed.values() for rule in each.rules),
                 *(rule for each in system.definitions.values() for rule in each.features.rules),
@@ -488,19 +514,19 @@ class OpenedScopes:
     @cached_property
     def has_mappings(self) -> bool:
         """Whether some graph has a mapping: then a notification may have several versions."""
-        return any(edge.mapping != IDENTITY for system in self._systems for edge in system.graph.edges)
+        return any(edge.mapping != IDENTITY for system in self.systems for edge in system.graph.edges)
 
     @cached_property
     def _choices(self) -> list[Choice]:
         """The choices of the policies of all graphs."""
-        return [each for system in self._systems for each in _choices_of(system.graph)]
+        return [each for system in self.systems for each in _choices_of(system.graph)]
 
     @cached_property
     def has_policies(self) -> bool:
         """Whether some graph has a policy."""
         return bool(self._choices) or any(
             scope.traverse is not Traverse.BROADCAST
-            for system in self._systems
+            for system in self.systems
             for scope in system.graph.scopes
         )
 
@@ -520,7 +546,7 @@ class OpenedScopes:
     @cached_property
     def _releases_at_changes(self) -> bool:
         """Whether a change may release what a policy holds, with whatever notification comes next."""
-        return len(self._systems) > 1 and any(isinstance(each, Hold) for each in self._choices)
+        return len(self.systems) > 1 and any(isinstance(each, Hold) for each in self._choices)
 
     def is_special(self, batch: pa.RecordBatch) -> Bits:
         """The rows that may come to a mapping or a policy, or trigger a rule."""
@@ -554,7 +580,7 @@ class OpenedScopes:
             if not sure.all():
                 rest = notifications_in(batch.filter(pa.array(~sure)))
                 found[~sure] = [bool(numbers) for numbers in self._triggers.match_batch(rest)]
-        scopes = {name for system in self._systems for name in names if system.graph.is_scope(name or "")}
+        scopes = {name for system in self.systems for name in names if system.graph.is_scope(name or "")}
         if scopes:  # what a scope publishes by itself is evaluated one by one
             found |= pc.is_in(batch.column("producer"), value_set=pa.array(sorted(scopes))).to_numpy(False)
         return found
@@ -568,12 +594,12 @@ class OpenedScopes:
 
     def _epoch(self, number: int) -> Epoch:
         if number not in self._epochs:
-            self._epochs[number] = Epoch(self._systems[number].graph)
+            self._epochs[number] = Epoch(self.systems[number].graph)
         return self._epochs[number]
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[Epoch, NDArray[np.int64]]]:
         """The rows that are judged by each graph."""
-        if len(self._systems) == 1:
+        if len(self.systems) == 1:
             yield self._epoch(0), np.arange(batch.num_rows)
             return
         times = order_times(batch)

@@ -56,6 +56,7 @@ from fairlead.spark.batch import (
     Seen,
     Written,
 )
+from fairlead.spark.beside import Beside
 from fairlead.spark.config import Events
 from fairlead.spark.delivery import FILES, Lines
 from fairlead.spark.detection import PROGRESS as PROGRESS_TYPES
@@ -223,7 +224,7 @@ def take(batch: Batch, demand: Demand, rows: DataFrame, given: pa.Table) -> Mani
     batch.check_late(outcomes, seen)
 
     batch.at("detect" if demand.patterns else "match")
-    found = _Detected.of(batch, demand, released, bounds.watermark)
+    found = _Detected.of(batch, demand, released, bounds.watermark, batch.beside(demand))
 
     batch.at("match")
     sink, traced = batch.config.deliveries, batch.config.audit.trace
@@ -424,24 +425,32 @@ class _Detected(NamedTuple):
     state: pa.Table
     related: bool = False
     """Whether there may be relations: they stand between what else is delivered at an instant."""
+    answers: pa.Table | None = None
+    """The versions of composites with those who get them, where there are scopes."""
 
     @classmethod
-    def of(cls, batch: Batch, demand: Demand, released: pa.Table, bound: int) -> _Detected:
+    def of(
+        cls, batch: Batch, demand: Demand, released: pa.Table, bound: int, beside: Beside | None
+    ) -> _Detected:
         if not demand.patterns:
             return cls(pa.table({"id": pa.array([], pa.string())}), pa.table({}))
         progress = pa.schema([(name, _PLAIN[kind]) for name, kind in PROGRESS_TYPES.items()])
         if released.num_rows + batch.before.counts.in_progress <= FEW_ROWS:
             buckets = int(batch.spark.conf.get("spark.sql.shuffle.partitions") or 1)
             before = batch.state_table(PROGRESS, progress)
-            found = detected_here(released, demand.patterns, before, bound, buckets)
+            found = detected_here(released, demand.patterns, before, bound, buckets, beside)
         else:  # an event becomes an object there, and all cores make them
             frame = batch.spark.createDataFrame(released.select([*KEY, "event_time", RECORD]))
-            by_jobs = detected(frame, demand.patterns, batch.in_progress(), bound)
+            by_jobs = detected(frame, demand.patterns, batch.in_progress(), bound, beside=beside)
             found = by_jobs.rows.toArrow()
         is_composite = found.column("automaton").is_null()
         state = found.filter(pc.invert(is_composite)).select(progress.names)
         related = any(row.choice for row in demand.patterns.rows)
-        return cls(found.filter(is_composite), state, related)
+        composites = found.filter(is_composite)
+        if beside is None:
+            return cls(composites, state, related)
+        published = pc.equal(composites.column(TAG), "")
+        return cls(composites.filter(published), state, related, composites)
 
     @property
     def private(self) -> list[str]:
@@ -455,6 +464,11 @@ class _Detected(NamedTuple):
         self, matched: pa.Table, demand: Demand, carried: tuple[str, ...]
     ) -> tuple[pa.Table, tuple[str, ...]]:
         """Notifications with their receivers together with composites, and the columns that rank them."""
+        if self.answers is not None:
+            joined = _filled(
+                self.answers, matched.schema, {MOVED: False}
+            )
+            return self._ranked(matched, joined, self.answers.column(RANK))
         own = self.composites.select([*KEY, "event_time", RECORD])
         own = own.append_column(PUBLISHED, pa.nulls(own.num_rows, pa.string()))
         public = self.composites.column("is_public")
@@ -472,8 +486,11 @@ class _Detected(NamedTuple):
             for each in answers.values()
         ]
         joined = own.select([*KEY, *carried]).append_column(RECEIVERS, pa.array(lists, _RECEIVERS))
-        # By the place that each has at its instant: what has none comes first.
-        place = _single(self.composites.column(RANK))
+        return self._ranked(matched, joined, self.composites.column(RANK))
+
+    def _ranked(self, matched: pa.Table, joined: pa.Table, ranks: Any) -> tuple[pa.Table, tuple[str, ...]]:
+        """Both together, by the place that each has at its instant: what has none comes first."""
+        place = _single(ranks)
         places = {name: f"{RANK} {name}" for name in RANK_TYPES}
         for name, column in places.items():
             joined = joined.append_column(column, place.field(name))
@@ -515,11 +532,12 @@ class _Matched(NamedTuple):
         given = released.select([*KEY, "event_time", RECORD, PUBLISHED])
         matched = _with_receivers(given, demand, carried)
         ranked: tuple[str, ...] = KEY
-        if found.composites.num_rows:
-            matched, ranked = found.joining(matched, demand, carried)
         if decided is not None:
             matched = _filled(matched, _versions(matched.schema), {TAG: "", MOVED: False})
             matched = pa.concat_tables([matched, _filled(decided.received, matched.schema)])
+        if found.composites.num_rows:
+            matched, ranked = found.joining(matched, demand, carried)
+        if decided is not None:
             ranked = (*ranked, TAG)
         matched = _in_order(matched, _order(matched, *ranked)).combine_chunks()
         receivers = _single(matched.column(RECEIVERS))

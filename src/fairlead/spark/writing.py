@@ -26,7 +26,7 @@ from fairlead.spark.asking import Demand
 from fairlead.spark.batch import POLICIES, PROGRESS, WAITING, Batch, Composites, Outcomes, Seen
 from fairlead.spark.delivery import FILES, send, write_files
 from fairlead.spark.detection import Detected
-from fairlead.spark.frames import KEY, RANK, RECORD, VERSION, few_rows, table_of_rows
+from fairlead.spark.frames import KEY, MOVED, RANK, RECORD, VERSION, few_rows, table_of_rows
 from fairlead.spark.grants import granted
 from fairlead.spark.ingestion import rejected
 from fairlead.spark.matcher import RECEIVERS
@@ -263,7 +263,8 @@ def write_trace(
         return 0
     spark = batch.spark
     if composites is not None:
-        columns = (*KEY, "event_time", RECORD, RECEIVERS)
+        versions = (name for name in (VERSION, MOVED) if name in notifications.columns)
+        columns = (*KEY, "event_time", RECORD, *versions, RECEIVERS)
         notifications = notifications.select(*columns).unionByName(composites.select(*columns))
     subscribed, detecting, ended = (
         None if rows is None else spark.createDataFrame(rows)
@@ -297,6 +298,8 @@ def scope_events(demand: Demand) -> Sequence[ScopeChanged]:
 
 def public_composites(detected: Detected, subscriptions: Subscriptions) -> DataFrame:
     """The composites that everybody may see, with their receivers."""
+    if detected.answered:
+        return detected.public
     public = detected.composites.where("is_public").select(*KEY, "event_time", RECORD)
     return with_receivers(public, detected.answers(subscriptions))
 
