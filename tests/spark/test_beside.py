@@ -353,7 +353,7 @@ def test_policies_and_rules_beside_patterns_are_refused_also_as_changes(statemen
     scopes = ScopeText.of(Scopes.parse(f"{GRAPH}\n{statement}"))
     with pytest.raises(PipelineError, match="policies and rules beside patterns are not for batches"):
         check_patterns(scopes.opened)
-    changed = ScopeText.of(Scopes.parse(GRAPH)).changed("", [("file", statement)], 5, asked=True)
+    changed = ScopeText.of(Scopes.parse(GRAPH)).changed("", [("file", statement)], 5, has_patterns=True)
     assert [each.reason for each in changed.rejections] == [
         "policies and rules beside patterns are not for batches; a bus has them"
     ]

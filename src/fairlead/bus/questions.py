@@ -39,7 +39,7 @@ class Questions:
     def __init__(self, make: Callable[[], QuerySet]) -> None:
         self._make: Final = make
         self._of: dict[str, dict[Set, QuerySet]] = {}
-        self._asked: dict[Set, dict[str, Query]] = {}
+        self._contents: dict[Set, dict[str, Query]] = {}
         self._order: tuple[Set, ...] = ()
 
     def __bool__(self) -> bool:
@@ -50,7 +50,7 @@ class Questions:
         own = self._of.get(component, {})
         new = Set(component, 1 + max((each.number for each in own), default=-1))
         for where in (*own, new):
-            asked = {**self._asked, where: {**self._asked.get(where, {}), id: question}}
+            asked = {**self._contents, where: {**self._contents.get(where, {}), id: question}}
             try:
                 order = _results_first(asked)
             except FilterError:
@@ -59,18 +59,18 @@ class Questions:
                 continue
             queries = own[where] if where in own else self._make()
             queries.add(id, question, since, until)
-            self._of[component], self._asked, self._order = {**own, where: queries}, asked, order
+            self._of[component], self._contents, self._order = {**own, where: queries}, asked, order
             return
 
     def remove(self, component: str, id: str) -> tuple[Query, Set | None]:
         """End a question; the question, and the set that is gone with it."""
         own = self._of[component]
-        where = next(each for each in own if id in self._asked[each])
+        where = next(each for each in own if id in self._contents[each])
         own[where].remove(id)
-        question = self._asked[where].pop(id)
-        if self._asked[where]:
+        question = self._contents[where].pop(id)
+        if self._contents[where]:
             return question, None
-        del own[where], self._asked[where]
+        del own[where], self._contents[where]
         if not own:
             del self._of[component]
         self._order = tuple(each for each in self._order if each != where)

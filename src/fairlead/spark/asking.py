@@ -220,8 +220,8 @@ def _scopes_since(config: Config, last: Manifest | None, files: Sequence[str]) -
         return None if scopes is None else ChangedScopes(scopes)
     before = "" if last is None else Output(config.output).state_text(last.batch, SCOPE_CHANGES)
     texts = [(file, _text_of(file)) for file in _files_in(config.scopes.changes, files)]
-    asked = config.patterns is not None
-    return scopes.changed(before, texts, BEGINNING if last is None else last.watermark, asked=asked)
+    watermark = BEGINNING if last is None else last.watermark
+    return scopes.changed(before, texts, watermark, has_patterns=config.patterns is not None)
 
 
 def _subscriptions_since(

@@ -241,7 +241,7 @@ def _watched(stream: DataFrame, patterns: Patterns, beside: Beside, bound: int) 
 
 
 def _answered(found: DataFrame, patterns: Patterns, beside: Beside, *, few: bool) -> DataFrame:
-    """What a level has found, each composite once, with those who get it and those who see it."""
+    """The findings of a level, each composite once, with those who get it and those who see it."""
     together = found.coalesce(1) if few else found.repartition(F.coalesce("id", "automaton"))
     answering = Answering(beside, patterns, _ANSWERED)
     columns = _declared({**DETECTED, **ANSWERED})

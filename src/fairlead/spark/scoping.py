@@ -133,12 +133,13 @@ class ScopeText:
         return [ScopeChanged("graph", about), *(_change_event(*each) for each in changes)]
 
     def changed(
-        self, before: str, texts: Iterable[tuple[str, str]], watermark: int, *, asked: bool = False
+        self, before: str, texts: Iterable[tuple[str, str]], watermark: int, *, has_patterns: bool = False
     ) -> ChangedScopes:
         """This graph with the changes of earlier batches, and with those in files, by name and text.
 
         A change without SINCE, and one whose time the watermark has passed, holds from the watermark on. A
-        statement that cannot be read or applied is rejected, and changes nothing. `asked`: there are patterns.
+        statement that cannot be read or applied is rejected, and changes nothing; so is one that cannot stand
+        beside patterns, where there are some.
         """
         known = replace(self, text=f"{self.text}\n{before}", changing=True)
         applied: list[Applied] = []
@@ -162,7 +163,7 @@ class ScopeText:
                     running.change([dated])
                     if running.ruled:
                         check_rules(running.timeline.systems)
-                    if asked:
+                    if has_patterns:
                         _check_beside(running.timeline.systems)
                 except ScopeError as error:
                     shown = print_statements([statement])

@@ -465,9 +465,7 @@ class _Detected(NamedTuple):
     ) -> tuple[pa.Table, tuple[str, ...]]:
         """Notifications with their receivers together with composites, and the columns that rank them."""
         if self.answers is not None:
-            joined = _filled(
-                self.answers, matched.schema, {MOVED: False}
-            )
+            joined = _filled(self.answers, matched.schema, {MOVED: False})
             return self._ranked(matched, joined, self.answers.column(RANK))
         own = self.composites.select([*KEY, "event_time", RECORD])
         own = own.append_column(PUBLISHED, pa.nulls(own.num_rows, pa.string()))
