@@ -82,7 +82,7 @@ class OneByOne(Bus):
             try:
                 self.publish(each)
             except FairleadError as error:
-                raise module._refused_member(index, str(error)) from None
+                raise module.refused_member(index, str(error)) from None
         return True
 
 

@@ -7,9 +7,11 @@ And logs that are broken on purpose, one way each, which that must find.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from itertools import pairwise
 from random import Random
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import pytest
 from hypothesis import Phase, settings
@@ -20,12 +22,13 @@ from hypothesis.stateful import run_state_machine_as_test as run
 from fairlead.errors import DamagedLog, Gone, LogFailed, LogFull
 from fairlead.log import CURSORS, Log, Reader, Record
 from fairlead.log import format as format_module
-from fairlead.log.format import Head
+from fairlead.log import writer as writer_module
+from fairlead.log.format import GROUP, Head
 from fairlead.log.segment import Segment
 from fairlead_lab.testing.memory import MemoryDisk, PowerFailure
 
 DIRECTORY = "log"
-EVERY_KIND = range(5)
+EVERY_KIND = [*range(5), GROUP]
 times = st.integers(0, 30)
 payloads = st.binary(max_size=12) | st.sampled_from([b"x" * 60, b"y" * 200, b"z" * 700])
 names = st.sampled_from("abc")
@@ -42,6 +45,7 @@ class Life(RuleBasedStateMachine):
         self.sizes = {"segment_bytes": segment, "buffer_bytes": buffer}
         self.disk = self.disk_class()
         self.records: list[tuple[int, int, bytes]] = []
+        self.groups: list[range] = []
         self.first = self.synced = 0
         self.cursors: dict[str, int] = {}
         self.possible: dict[str, set[int | None]] = {}
@@ -70,6 +74,23 @@ class Life(RuleBasedStateMachine):
             return
         assert offsets == range(len(self.records), len(self.records) + len(many))
         self.records += [(time, kind, payload) for kind, payload in many]
+
+    @rule(many=st.lists(st.tuples(st.integers(1, 4), payloads), max_size=5), time=times)
+    def append_group(self, many: list[tuple[int, bytes]], time: int) -> None:
+        begin = len(self.records)
+        try:
+            offsets = self.log.append_group(many, time)
+        except LogFull:
+            return
+        assert offsets == range(begin + 1, begin + 1 + len(many))
+        self.records.append((time, GROUP, len(many).to_bytes(4, "little")))
+        self.records += [(time, kind, payload) for kind, payload in many]
+        self.groups.append(range(begin, len(self.records)))
+
+    def groups_are_whole(self, end: int) -> None:
+        """Where the log ends here, each group is before its end, or was not there at all."""
+        assert not any(group.start < end < group.stop for group in self.groups)
+        self.groups = [group for group in self.groups if group.stop <= end]
 
     @rule(name=names, offset=st.integers(0, 9))
     def set_cursor(self, name: str, offset: int) -> None:
@@ -105,6 +126,7 @@ class Life(RuleBasedStateMachine):
     def take_back(self) -> None:
         end = self.log.take_back()
         assert self.synced <= end <= len(self.records)
+        self.groups_are_whole(end)
         del self.records[end:]
 
     @rule(
@@ -261,6 +283,7 @@ class Life(RuleBasedStateMachine):
         """The synced records are there, and of the others a beginning."""
         end = self.log.end
         assert self.synced <= end <= len(self.records)
+        self.groups_are_whole(end)
         assert self.log.synced == end
         # A removal may have been undone by a power failure; what is back is whole.
         assert self.log.first <= self.first
@@ -326,6 +349,28 @@ class LeavesTheTail(Log):
         self._size = self._active.size()
 
 
+class ManyAreNoGroup(Log):
+    """A group is appended as many records are."""
+
+    def append_group(self, records: Iterable[tuple[int, bytes]], time: int) -> range:
+        records = [*records]
+        with patch.object(writer_module, "GROUP", -1):
+            offsets = self.append_many([(GROUP, len(records).to_bytes(4, "little")), *records], time)
+        return range(offsets.start + 1, offsets.stop)
+
+    def _recover_last(self) -> tuple[int, int]:
+        with patch.object(writer_module, "GROUP", -1):
+            return super()._recover_last()
+
+
+class FillsTheDiskWithHalves(Log):
+    """Of a group that the disk has no room for, whole records stay."""
+
+    def _flush(self) -> None:
+        with patch.object(format_module, "GROUP", -1):
+            super()._flush()
+
+
 class TrustsTheCache(Log):
     """Recovery believes that a sync writes what an earlier one has failed to write."""
 
@@ -347,6 +392,8 @@ class NoDirectorySync(MemoryDisk):
         ForgetsCursors,
         LeavesTheTail,
         TrustsTheCache,
+        ManyAreNoGroup,
+        FillsTheDiskWithHalves,
         NoDirectorySync,
     ],
 )

@@ -94,6 +94,16 @@ def test_lines_are_published_and_those_that_cannot_be_read_are_named(
     assert shell("pub", "-b", url, "--events", str(tmp_path / "events.jsonl"))[0] == 0
 
 
+def test_all_events_or_none_are_published(brokers: Any, shell: Shell, tmp_path: Path) -> None:
+    url = brokers.start("hub", tmp_path).url
+    assert shell("pub", "-b", url, "--atomic", "--producer", "p", given='{"x":1}\n{"x":\n')[0] == 3
+    assert "nothing was published" in shell.err
+    assert shell("pub", "-b", url, "--atomic", '{"x": 1, "id": "1"}', '{"x": 2, "id": "1"}')[0] == 2
+    assert "the notification 1 of the transaction is refused" in shell.err
+    assert shell("pub", "-b", url, "--atomic", "--json", '{"x": 1}', '{"x": 2}')[0] == 0
+    assert shell.err == "2 published, 0 rejected\n"
+
+
 def test_what_the_broker_refuses_is_rejected_and_the_rest_is_published(brokers: Any, shell: Shell) -> None:
     url = brokers.start().url
     long = json.dumps({"x": "y" * 2_000_000})

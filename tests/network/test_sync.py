@@ -23,6 +23,8 @@ from fairlead.errors import (
     FairleadError,
     SubscriptionEnded,
     SubscriptionRefused,
+    TransactionRefused,
+    ValueRefused,
 )
 from fairlead.model import Instant, Notification
 from fairlead.network import client as asynchronous
@@ -41,6 +43,7 @@ def public(of: type) -> set[str]:
     [
         (asynchronous.Client, sync.Client),
         (asynchronous.Subscription, sync.Subscription),
+        (asynchronous.Transaction, sync.Transaction),
         (detection.Detection, sync.Detection),
     ],
 )
@@ -82,6 +85,42 @@ def test_publishing_and_subscribing_over_two_brokers(brokers: Any, tmp_path: Pat
         consumer.forget("d")
         assert consumer.status()["durables"] == {}
         assert producer.tables()["subscriptions"] == []
+
+
+def test_what_is_taken_in_a_transaction_is_accepted_with_it_or_comes_again(
+    brokers: Any, tmp_path: Path
+) -> None:
+    url = brokers.start("hub", tmp_path).url
+    with (
+        sync.connect(url, name="desk") as client,
+        client.subscribe("exists x", durable="d") as jobs,
+        client.subscribe("exists y") as results,
+    ):
+        for x in range(3):
+            client.publish({"x": x})
+        with client.transaction(jobs) as both:
+            assert [jobs.get(PATIENCE_S).get("x") for _ in range(2)] == [0, 1]
+            assert both.publish({"y": 1}).id
+        assert both.state == "committed"
+        with pytest.raises(ZeroDivisionError), client.transaction(jobs) as failed:
+            failed.publish({"y": 1 / jobs.get(PATIENCE_S).get("x") / 0})
+        with client.transaction(jobs) as refused:
+            delivery = jobs.delivery(PATIENCE_S)
+            assert (delivery.notification.get("x"), delivery.attempt) == (2, 2)
+            refused.publish({"y": 2})
+            refused.publish({"y": 3, "producer": "desk", "id": "twice"})
+            refused.publish({"y": 3, "producer": "desk", "id": "twice"})
+            with pytest.raises(TransactionRefused, match=r"notification 2 of .* was published before"):
+                refused.commit()
+        with client.transaction(jobs) as last:
+            assert jobs.get(PATIENCE_S).get("x") == 2
+            last.publish({"y": 4})
+        with pytest.raises(TransactionRefused, match="is committed"):
+            last.publish({"y": 5})
+        with pytest.raises(ValueRefused, match="durable"):
+            client.transaction(results)
+        assert [results.get(PATIENCE_S).get("y") for _ in range(2)] == [1, 4]
+        assert client.status()["durables"]["d"]["in_flight"] == 0
 
 
 def test_a_timeout_loses_nothing(brokers: Any) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "NO_OFFSET",
     "AcknowledgeAll",
     "AnswerDuplicates",
+    "Append",
     "Effect",
     "Entry",
     "Log",
@@ -58,6 +59,8 @@ NO_OFFSET: Final = -1
 
 Entry: TypeAlias = tuple[Routed | None, Content, int]
 """One admitted notification: its route, or None where it is a duplicate; its content; its number."""
+Append: TypeAlias = Callable[[list[tuple[Content, int]]], Iterable[int]]
+"""Appends contents with their numbers, all or none; their offsets. LogFull: none."""
 Logged: TypeAlias = tuple[int, Routed, Content, int]
 """The same, with its offset in the log, or NO_OFFSET."""
 
@@ -136,14 +139,24 @@ class Publications(Generic[Origin, Routed, Content]):
 
     # -- in ----------------------------------------------------------------------------------------------------
 
-    def commit(self, origin: Origin, entries: list[Entry[Routed, Content]], now: int) -> int:
-        """Append a batch; returns how many of it are new. If the log raises, nothing of the batch is admitted."""
+    def commit(
+        self,
+        origin: Origin,
+        entries: list[Entry[Routed, Content]],
+        now: int,
+        append: Append[Content] | None = None,
+    ) -> int:
+        """Append a batch; returns how many of it are new. If the log raises, nothing of the batch is admitted.
+
+        `append` takes the place of the log's own, for a batch that is in the log as a whole, or not at all.
+        """
         new = [each for each in entries if each[0] is not None]
         logged = [each for each in new if each[2]] if self._log is not None else []
         offsets: Iterator[int] = iter(())
         if logged:
             assert self._log is not None
-            offsets = iter(self._log.append(origin, [each[1:] for each in logged], now))
+            records = [each[1:] for each in logged]
+            offsets = iter(self._log.append(origin, records, now) if append is None else append(records))
         pending = [
             (next(offsets) if number and logged else NO_OFFSET, route, content, number)
             for route, content, number in entries

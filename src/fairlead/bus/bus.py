@@ -43,6 +43,7 @@ from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.delivery.assigning import Terms
 from fairlead.delivery.dead_letters import letter_of
 from fairlead.delivery.requesting import Event as Published
+from fairlead.delivery.transacting import refused_member
 from fairlead.errors import (
     BusClosed,
     FairleadError,
@@ -296,8 +297,8 @@ class Bus:
             if identified is None or isinstance(identified, Refusal):
                 self._forget_group(taken)
                 if identified is None:
-                    raise _refused_member(index, f"the id {each.id!r} was published before")
-                raise _refused_member(index, str(self._refused(identified)))
+                    raise refused_member(index, f"the id {each.id!r} was published before")
+                raise refused_member(index, str(self._refused(identified)))
             taken.append(identified)
         return taken
 
@@ -995,12 +996,6 @@ class Bus:
             ([(self._registry.by_id[id], each.error) for id in each.ids], each.notification)
             for each in standing.take_failures()
         ]
-
-
-def _refused_member(index: int, reason: str) -> TransactionRefused:
-    return TransactionRefused(
-        f"the notification {index} of the transaction is refused: {reason}", hint="nothing was published"
-    )
 
 
 def _nobody() -> NobodyListens:

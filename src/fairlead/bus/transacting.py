@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fairlead.bus.handing_over import Handover
 from fairlead.bus.receivers import Group, Receiver
-from fairlead.errors import TransactionRefused
+from fairlead.delivery.transacting import check_open
 from fairlead.model import Notification
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ class Transaction:
                 self.abort()
 
     def _check_open(self) -> None:
-        if self.state != "open":
-            raise TransactionRefused(f"the transaction is {self.state}", hint="begin another one")
+        check_open(self.state)
 
 
 def grouped(id: str, handovers: list[Handover]) -> list[Handover]:

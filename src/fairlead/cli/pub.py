@@ -53,6 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILTER",
         help="advertise this filter first, where the brokers require it",
     )
+    parser.add_argument(
+        "--atomic",
+        action="store_true",
+        help="publish all events together, or none: also through a power failure, and on a full disk",
+    )
     parser.add_argument("--stamp", action="store_true", help="what has no time gets that of publishing")
     parser.add_argument("--lift", action="store_true", help="lift the payload of CloudEvents to the top")
     parser.add_argument(
@@ -68,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.event and arguments.events:
         raise BadInput("an event on the command line, and files of events", hint="leave out one of both")
+    if arguments.atomic and arguments.no_wait:
+        raise BadInput("--atomic waits for the broker's log", hint="leave out --no-wait")
     events = _given(arguments) if arguments.event else _read(arguments)
     progress = Progress("events")
     with connected(arguments, arguments.producer, clock=now if arguments.stamp else None) as client:
@@ -94,6 +101,8 @@ class _Publisher:
     def __init__(self, client: Client, arguments: argparse.Namespace) -> None:
         self._client, self._arguments = client, arguments
         self._in_flight: deque[tuple[str, Future[Notification]]] = deque()
+        self._together: list[Notification] = []
+        """The events that are published as a whole, or not at all."""
         self._answered = self.rejected = 0
 
     @property
@@ -102,6 +111,9 @@ class _Publisher:
         return self._answered - self._client.duplicates
 
     def put(self, where: str, event: Notification) -> None:
+        if self._arguments.atomic:
+            self._together.append(event)
+            return
         if self._arguments.no_wait:
             try:
                 self._count(self._client.send(event))
@@ -114,6 +126,11 @@ class _Publisher:
 
     def finish(self) -> None:
         """Wait until all is acknowledged."""
+        if self._together and not self.rejected:
+            with self._client.transaction() as transaction:
+                published = [transaction.publish(each) for each in self._together]
+            for each in published:
+                self._count(each)
         while self._in_flight:
             self._settle()
 
@@ -146,6 +163,8 @@ class _Publisher:
                 unknown += 1
         if self.rejected > SHOWN:
             complain(f"… and {self.rejected - SHOWN:,} more")
+        if self._together and not self._answered:
+            complain("nothing was published: all of it is, or nothing")
         how = "sent" if self._arguments.no_wait else "published"
         known = self._client.duplicates
         also = f", {known:,} published before" if known else ""

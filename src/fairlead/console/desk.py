@@ -158,23 +158,26 @@ class Desk:
     async def publish(self, notifications: Sequence[Notification]) -> list[bool]:
         """Publish all of them, and return when their records are synced: which of them are duplicates.
 
-        They are appended together, so the log takes all or none. BrokerRefused has the reason why none.
+        Several are one transaction: those that are new are published together, or none is, whatever fails.
+        BrokerRefused has the reason why none.
         """
         await self._may_publish.wait()
         known: set[tuple[str, str]] = set()
-        repeated, answers, frames = [], [], []
+        repeated, packed = [], []
         for notification in notifications:
             identity = identity_of(notification)
             repeated.append(identity in known or self._server.node.broker.knows(notification))
             known.add(identity)
+            packed.append(pack(notification))
+        if packed:
             number, answer = self._numbered(self._unstored)
-            answers.append(answer)
-            frames.append((wire.PUBLISH, wire.publish(number, pack(notification))[HEAD:]))
-        if answers:
-            self._hand_over(frames)
-            await asyncio.wait(answers)
-        for answer in answers:
-            answer.result()
+            if len(packed) == 1:
+                frame = wire.PUBLISH, wire.publish(number, packed[0])[HEAD:]
+            else:
+                whole = wire.Transaction(packed, new_only=True)
+                frame = wire.TRANSACTION, wire.transaction(number, whole)[HEAD:]
+            self._hand_over([frame])
+            await answer
         return repeated
 
     def durable(self, name: str) -> Durable | None:

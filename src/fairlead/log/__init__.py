@@ -41,12 +41,15 @@ their owner may read these files. A segment is a head and records:
             4   u32     length of the payload, n: at most 2^24
             8   u64     offset
             16  i64     time in microseconds, as the writer gave it
-            24  u16     kind: 0 is a change of cursors, all others are the user's
+            24  u16     kind: 0 is a change of cursors, 30 begins a group, all others are the user's
             26  n       payload
 
 The payload of kind 0 is a list of cursors as in the head, without their number; the offset 2^64-1 removes a
 cursor. So the cursors are those of a segment's head, changed by its records of kind 0, and the last segment
 tells them all.
+
+The payload of kind 30 is a u32 number of records: so many that follow it are a group with it, which is in the
+log as a whole, or not at all. A group is in one segment. Where not all of it is there, the log ends before it.
 
 A segment has its name only when its head is synced. All segments but the last end where their mark says, and
 the next one begins there. In the last, a record below the mark that is not whole is damage, an error that

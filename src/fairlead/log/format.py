@@ -15,6 +15,7 @@ from fairlead.errors import DamagedLog
 __all__ = [
     "CURSORS",
     "FIRST_BYTES",
+    "GROUP",
     "MARKS_AT",
     "MARKS_BYTES",
     "MARK_BYTES",
@@ -31,8 +32,10 @@ __all__ = [
     "decode_cursors",
     "decode_marks",
     "encode_cursors",
+    "encode_group",
     "encode_mark",
     "encode_record",
+    "group_count",
     "head_length",
     "hop",
     "intact",
@@ -48,6 +51,9 @@ SUFFIX = ".log"
 
 CURSORS = 0
 """The kind of the records that change cursors."""
+GROUP = 30
+"""The kind of a record that begins a group: the records behind it, whose number it has, are there with it or not
+at all. A group is in one segment."""
 MAX_PAYLOAD = 1 << 24
 MAX_OFFSET = 1 << 63
 REMOVED = (1 << 64) - 1
@@ -60,6 +66,7 @@ _MARK = Struct("<QI")
 _FIXED = Struct("<QqI")
 _CURSOR_NAME, _CURSOR_OFFSET = Struct("<H"), Struct("<Q")
 _CRC = Struct("<I")
+_GROUP = Struct("<I")
 _RECORD = Struct("<IIQqH")
 _RECORD_REST = Struct("<IQqH")
 
@@ -227,12 +234,34 @@ def hop(chunk: bytes, offset: int, stop: int, since: int) -> tuple[int, int, int
     return offset - first, at, latest, False
 
 
+def encode_group(offset: int, time: int, records: list[tuple[int, bytes]]) -> list[bytes]:
+    """The records of a group, its beginning first."""
+    begin = encode_record(offset, time, GROUP, _GROUP.pack(len(records)))
+    numbered = enumerate(records, offset + 1)
+    return [begin, *(encode_record(each, time, kind, payload) for each, (kind, payload) in numbered)]
+
+
+def group_count(payload: bytes | bytearray | memoryview) -> int:
+    """The number of records in the group that a record with this payload begins."""
+    return int(_GROUP.unpack_from(payload)[0])
+
+
 def whole_records(raw: bytes | bytearray, length: int) -> tuple[int, int]:
-    """The number of whole records in the first `length` bytes of encoded records, and their size."""
+    """The number of whole records in the first `length` bytes of encoded records, and their size.
+
+    Of a group either all records are counted, or none.
+    """
     count = at = 0
+    open_until = whole_count = whole_at = 0
     while at + RECORD_HEAD <= length:
-        size = RECORD_HEAD + _RECORD.unpack_from(raw, at)[1]
-        if at + size > length:
+        _, size, _, _, kind = _RECORD.unpack_from(raw, at)
+        end = at + RECORD_HEAD + size
+        if end > length:
             break
-        count, at = count + 1, at + size
-    return count, at
+        count += 1
+        if kind == GROUP:
+            open_until = count + group_count(raw[at + RECORD_HEAD : end])
+        at = end
+        if count >= open_until:
+            whole_count, whole_at = count, at
+    return whole_count, whole_at

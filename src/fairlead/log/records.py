@@ -10,6 +10,9 @@ has neither in its record, for they are the log's own; an arrival has both, as t
                     notification
     first arrival   as logs had it before: u64 number, u16 length of the neighbour's name, the name, the
                     notification; its origin is not known, and its position is 0
+
+The records of a transaction are those of its publications and one change of state, what is accepted with them; a
+record of the kind `GROUP` before them makes them whole (`fairlead.log.format`).
 """
 
 from __future__ import annotations

@@ -20,16 +20,20 @@ from fairlead.log.cursors import Cursors
 from fairlead.log.disk import Disk, write_file
 from fairlead.log.format import (
     CURSORS,
+    GROUP,
     MARK_BYTES,
     MARKS_AT,
     MAX_OFFSET,
     MAX_PAYLOAD,
     NEVER,
+    RECORD_HEAD,
     SUFFIX,
     Head,
     decode_cursors,
+    encode_group,
     encode_mark,
     encode_record,
+    group_count,
     name_of,
     offsets_in,
     whole_records,
@@ -167,6 +171,18 @@ class Log:
             first = self._take(b"".join(encoded), len(encoded), time) if encoded else self._end
             return range(first, first + len(encoded))
 
+    def append_group(self, records: Iterable[tuple[int, bytes]], time: int) -> range:
+        """Add records of (kind, payload) that are in the log together or not at all, whatever fails; their
+        offsets."""
+        records = list(records)
+        for kind, payload in records:
+            _check(kind, payload)
+        with self._lock:
+            self._check_open()
+            encoded = encode_group(self._end, time, records)
+            first = self._take(b"".join(encoded), len(encoded), time) + 1
+            return range(first, first + len(records))
+
     def sync(self) -> int:
         """Sync all that has been appended, cursors included, and return the offset below which all is synced.
 
@@ -288,7 +304,8 @@ class Log:
                 while done < len(view):
                     done += self._write(self._active.file, view[done:], self._size + done)
         except OSError as error:
-            # Whole records stay: a reader that does not wait for the sync may have seen them.
+            # Whole records stay: a reader that does not wait for the sync may have seen them. Of a group that does
+            # not fit nothing stays.
             count, whole = whole_records(self._buffer, done)
             try:
                 self._disk.truncate(self._active.file, self._size + whole)
@@ -440,15 +457,24 @@ class Log:
         self.cursors = Cursors(segment.head.cursors, self._lock)
         self._time = segment.head.latest_before
         offset, position = segment.base, segment.start
+        group_end = whole_offset = whole_position = 0
         while (run := segment.run(position, offset, MAX_OFFSET)).records:
+            at = position
             for record in run.records:
                 if record.kind == CURSORS:
-                    for name, at in decode_cursors(record.payload):
-                        self.cursors.replay(name, at)
+                    for name, cursor in decode_cursors(record.payload):
+                        self.cursors.replay(name, cursor)
+                elif record.kind == GROUP:
+                    group_end = record.offset + 1 + group_count(record.payload)
+                    whole_offset, whole_position = record.offset, at
                 self._latest = max(self._latest, record.time)
+                at += RECORD_HEAD + len(record.payload)
             self._time = run.records[-1].time
             offset, position = offset + len(run.records), position + run.size
-            self.index.note(segment.base, IndexEntry(offset, position, self._latest))
+            if offset >= group_end:
+                self.index.note(segment.base, IndexEntry(offset, position, self._latest))
+        if offset < group_end:  # what is there of it has never been synced
+            offset, position = whole_offset, whole_position
         if offset < mark:
             raise segment.damaged(position, offset)
         self._end = self._written = self._synced = offset
@@ -475,7 +501,7 @@ class Log:
 
 
 def _check(kind: int, payload: bytes) -> None:
-    if kind <= CURSORS:
-        raise ValueError(f"a record's kind is 1 or more, not {kind}: 0 is the log's own")
+    if kind <= CURSORS or kind == GROUP:
+        raise ValueError(f"a record's kind is 1 or more, not {kind}: 0 and {GROUP} are the log's own")
     if len(payload) > MAX_PAYLOAD:
         raise ValueError(f"a record holds at most {MAX_PAYLOAD} bytes, not {len(payload)}")

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker.publications import NO_OFFSET
+from fairlead.delivery.transacting import refused_member
 from fairlead.errors import Forbidden, ProtocolError, ValueRefused
+from fairlead.model import Notification
 from fairlead.model.order import identity_of
 from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
 from fairlead.network import wire
@@ -92,6 +94,51 @@ class Admission:
             return False
         self._dispatch.commit(session, [(fanout, content, 0)], now)
         return True
+
+    def take_group(
+        self, session: ClientSession, packed: list[bytes], number: int, now: int, *, new_only: bool
+    ) -> list[Taken]:
+        """Admit the publications of a transaction, all of them; TransactionRefused names the one that is not.
+
+        What was published before has no fan-out. All of them may be known, or, with `new_only`, some.
+        """
+        admitted: list[tuple[Notification, Notification | None]] = []
+        try:
+            for index, each in enumerate(packed):
+                admitted.append(self._member(session, each, number, index, now))
+            known = [index for index, (_, taken_as) in enumerate(admitted) if taken_as is None]
+            if known and not new_only and len(known) < len(admitted):
+                raise refused_member(known[0], "its id was published before")
+            taken: list[Taken] = []
+            for index, (given, notification) in enumerate(admitted):
+                fanout, content = None, packed[index]
+                if notification is not None:
+                    is_as_given = notification is given
+                    fanout, content = self._routed(notification, content, now, is_as_given=is_as_given)
+                if fanout is not None and fanout.links and len(content) > self._room:
+                    raise refused_member(index, self._too_large(content))
+                taken.append((fanout, content, number))
+        except BaseException:
+            for _, notification in admitted:
+                if notification is not None:
+                    self._identities.forget(identity_of(notification))
+            raise
+        return taken
+
+    def _member(
+        self, session: ClientSession, packed: bytes, number: int, index: int, now: int
+    ) -> tuple[Notification, Notification | None]:
+        """A publication of a transaction, as it was given and as it is admitted; None: it was published before."""
+        try:
+            given, admitted = self._taken(session, packed, number, now)
+        except ValueRefused as refused:
+            raise refused_member(index, str(refused)) from None
+        if not isinstance(admitted, Refusal):
+            return given, admitted
+        if admitted.error is Forbidden:
+            self._guard.refused(session.client, admitted.reason)
+            raise admitted.exception()
+        raise refused_member(index, str(admitted.exception()))
 
     def _take_lone(self, session: ClientSession, payload: bytes, now: int) -> bool:
         """Take a plain publication that comes alone and goes on at once, without lists of one. False, and nothing
@@ -230,22 +277,38 @@ class Admission:
         self, session: ClientSession, packed: bytes, number: int, now: int
     ) -> tuple[Fanout | Refusal | None, bytes]:
         """The fanout of a publication, and its bytes as they go there; or a refusal; None: it is a duplicate."""
+        given, admitted = self._taken(session, packed, number, now)
+        if admitted is None or isinstance(admitted, Refusal):
+            return admitted, packed
+        try:
+            return self._routed(admitted, packed, now, is_as_given=admitted is given)
+        except Exception:
+            # It is not here, and may come again.
+            self._identities.memory(number, admitted.id).forget(identity_of(admitted))
+            raise
+
+    def _taken(
+        self, session: ClientSession, packed: bytes, number: int, now: int
+    ) -> tuple[Notification, Notification | Refusal | None]:
+        """A publication as it was given, and as the seam admits it; or a refusal; None: it is a duplicate."""
         check_notification(packed, self._limits)
         notification = unpack(packed)
         check_identity(notification.producer, notification.id or "", self._limits)
         memory = self._identities.memory(number, notification.id)
-        admitted = self._broker.seam.take(session.client, notification, memory, now)
-        if admitted is None or isinstance(admitted, Refusal):
-            return admitted, packed
-        try:
-            marked = self._broker.seam.mark(admitted)
-            if self._broker.seam.learns_from:
-                self._interests.learn(marked, now)
-            fanout = self._router.fanout(marked, "")
-        except Exception:
-            memory.forget(identity_of(admitted))  # it is not here, and may come again
-            raise
-        return fanout, packed if marked is notification else pack(marked)
+        return notification, self._broker.seam.take(session.client, notification, memory, now)
+
+    def _routed(
+        self, admitted: Notification, packed: bytes, now: int, *, is_as_given: bool
+    ) -> tuple[Fanout, bytes]:
+        """The fan-out of an admitted publication, and its bytes as they go there."""
+        marked = self._broker.seam.mark(admitted)
+        if self._broker.seam.learns_from:
+            self._interests.learn(marked, now)
+        fanout = self._router.fanout(marked, "")
+        return fanout, packed if marked is admitted and is_as_given else pack(marked)
+
+    def _too_large(self, packed: bytes) -> str:
+        return f"a notification of {len(packed):,} bytes; neighbours take at most {self._room:,}"
 
     def _go_on(
         self, session: ClientSession, fanout: Fanout | None, packed: bytes, number: int, taken: list[Taken]
@@ -253,8 +316,7 @@ class Admission:
         if number and len(packed) > self._room and fanout is not None and fanout.links:
             # No rule, but what the links can carry: it would be acknowledged, and get nowhere.
             self._broker.forget(unpack(packed))
-            reason = f"a notification of {len(packed):,} bytes; neighbours take at most {self._room:,}"
-            self._refuse(session, number, Refusal(reason))
+            self._refuse(session, number, Refusal(self._too_large(packed)))
         elif number or ((taken or self._dispatch.pending) and fanout is not None):
             taken.append((fanout, packed, number))
         elif fanout is not None:

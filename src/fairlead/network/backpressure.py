@@ -105,6 +105,9 @@ class Backpressure:
             elif kind == wire.RELAY:
                 number, packed = wire.parse_relay(payload)
                 fanouts = [self._router.of(packed, source)]
+            elif kind == wire.TRANSACTION:
+                number, transaction = wire.parse_transaction(payload)
+                fanouts = [self._router.of(each, source) for each in transaction.publications]
             else:
                 return False
         except Exception:

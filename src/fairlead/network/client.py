@@ -20,6 +20,7 @@ want any longer, it takes back with `forget(name, filter)`.
     intake         what is delivered: each once
     publications   what is published, until it is safe
     requesting     requests and their replies
+    client_transactions  publications and accepted deliveries, together or not at all
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ from fairlead.network.arguments import (
     terms_of,
 )
 from fairlead.network.channel import Channel
+from fairlead.network.client_transactions import Transaction
 from fairlead.network.contexts import client_context
 from fairlead.network.incarnations import lineage_of, valid_end
 from fairlead.network.intake import Intake
@@ -79,7 +81,7 @@ if TYPE_CHECKING:
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
 
-__all__ = ["Client", "Delivery", "Linking", "Subscription", "connect"]
+__all__ = ["Client", "Delivery", "Linking", "Subscription", "Transaction", "connect"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -192,6 +194,7 @@ class Client:
         """Set while publications go to the broker: it is connected, and knows what has been advertised."""
         self._log, self._lineage = "", lineage_of(())
         """The log that the offsets of deliveries are about, and its incarnations."""
+        self._version = 0
         self._published = 0
         self._named = 0
         self._sent = False
@@ -306,13 +309,34 @@ class Client:
         await self._publications.room()
         self._uplink.check()
         number = self._uplink.next_number()
-        stored = self._publications.add(number, packed)
+        await self._stored(number, wire.publish(number, packed))
+        return notification
+
+    def _stored(self, number: int, frame: bytes) -> asyncio.Future[None]:
+        """Send the frame of a publication, now and with later connections; when it is acknowledged."""
+        stored = self._publications.add(number, frame)
         if self._paused:
             self._regulate()
         if self._flowing.is_set():
-            self._send_publication(number, packed)
-        await stored
-        return notification
+            self._send_publication(number, frame)
+        return stored
+
+    async def _commit(self, transaction: wire.Transaction) -> asyncio.Future[None]:
+        """Send a transaction; when all of it is safe."""
+        self._uplink.check_open()
+        await self._publications.room()
+        await self._uplink.until(self._flowing)
+        if self._version < wire.TRANSACTIONS_SINCE:
+            raise BrokerRefused(f"{self.broker} knows of no transactions", hint="upgrade the broker")
+        number = self._uplink.next_number()
+        frame = wire.transaction(number, transaction)
+        self._uplink.check_size(len(frame) - 4)
+        return self._stored(number, frame)
+
+    def transaction(self, *subscriptions: Subscription) -> Transaction:
+        """Begin a transaction: what is published in it, and what is taken of these durable subscriptions in it,
+        takes place together, or not at all. Use it as an asynchronous context."""
+        return Transaction(self, subscriptions)
 
     async def send(self, given: Publishable) -> Notification:
         """Publish without an answer: it is not logged, and may be lost with a connection or a broker."""
@@ -571,7 +595,7 @@ class Client:
     def _dispatch(self, channel: Channel, message: wire.Control) -> None:
         match message:
             case wire.Welcome():
-                wire.agreed_version(message.version, 0)
+                self._version = wire.agreed_version(message.version, 0)
                 self._uplink.welcome(channel, message)
             case wire.Done(number):
                 self._answered(number, None)
@@ -640,15 +664,15 @@ class Client:
     def _flow(self) -> None:
         """All brokers know what has been advertised, and what others want of that is known here: publish."""
         self._flowing.set()
-        for number, packed in self._publications.again():
-            if len(packed) + 9 > self._uplink.frame_max:
-                self._refused(number, BrokerRefused(str(self._uplink.too_long(len(packed) + 9))))
+        for number, frame in self._publications.again():
+            if len(frame) - 4 > self._uplink.frame_max:
+                self._refused(number, BrokerRefused(str(self._uplink.too_long(len(frame) - 4))))
             else:
-                self._send_publication(number, packed)
+                self._send_publication(number, frame)
 
-    def _send_publication(self, number: int, packed: bytes) -> None:
+    def _send_publication(self, number: int, frame: bytes) -> None:
         self._publications.sent(number)
-        self._uplink.send(wire.publish(number, packed))
+        self._uplink.send(frame)
 
     def _advertised_again(self, number: int) -> bool:
         """Whether that is an answer to what was advertised before, which publications wait for."""

@@ -255,7 +255,7 @@ class ClientSession(Session):
 
     def refuse(self, entries: Iterable[Entry[Fanout, bytes]], reason: str) -> None:
         if not self.ended:
-            for number in filter(None, (each[2] for each in entries)):
+            for number in filter(None, dict.fromkeys(each[2] for each in entries)):
                 self._counters.refused += 1
                 self.tell(wire.Refused(number, reason))
 

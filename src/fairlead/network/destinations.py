@@ -54,7 +54,17 @@ class Durable(Outbox):
     """
 
     __slots__ = (
-        *("_changed", "_clock", "_record_at", "_session", "assignments", "done", "redriven", "terms"),
+        *(
+            "_changed",
+            "_clock",
+            "_record_at",
+            "_session",
+            "assignments",
+            "done",
+            "redriven",
+            "taking",
+            "terms",
+        ),
         *(
             "_counters",
             "_once",
@@ -95,6 +105,8 @@ class Durable(Outbox):
         """Records beyond the cursor that are settled, where assignments are known."""
         self.redriven: set[int] = set()
         """Dead records that are handed out again. The cursor does not regard them."""
+        self.taking: set[int] = set()
+        """Records that a transaction accepts which is not safe in the log yet."""
         self._changed = False
         self.subscriptions: dict[str, tuple[Filter, int]] = {}
         """As they were requested, each with the first record that it is about."""
@@ -174,9 +186,12 @@ class Durable(Outbox):
             return None
         self._changed = False
         cursor = next(iter(self.unconfirmed), None)
-        self.done = set() if cursor is None else {offset for offset in self.done if offset > cursor}
+        if cursor is None and not (self.live or self.is_idle):
+            cursor = self.looked  # what is behind it has not been read, and may be settled
+        self.done = set() if cursor is None else {offset for offset in self.done if offset >= cursor}
         counts, done = dict(assignments.counts), sorted(self.done)
-        if self.terms.is_neutral and not (len(assignments) or counts or self.unconfirmed or self.redriven):
+        is_open = len(assignments) or counts or self.unconfirmed or self.redriven or self.done
+        if self.terms.is_neutral and not is_open:
             self.assignments = None  # as if nothing had ever come again
         return counts, done
 
@@ -188,6 +203,11 @@ class Durable(Outbox):
             return False
         self.settled(offset)
         return True
+
+    def claims(self, session: ClientSession, offset: int) -> bool:
+        """Whether a client holds a record, and no transaction is accepting it; from now on it is known who holds
+        what."""
+        return offset not in self.taking and self.account().holds(session, offset)
 
     def settled(self, offset: int) -> None:
         """A record is done with: accepted, dead, or nobody's any longer."""

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from fairlead.broker.publications import (
     AcknowledgeAll,
     AnswerDuplicates,
+    Append,
     Entry,
     Pending,
     Publications,
@@ -83,22 +84,29 @@ class Dispatch:
 
     # -- in ----------------------------------------------------------------------------------------------------
 
-    def commit(self, session: Session, taken: list[Taken], now: int) -> None:
-        """Log what has been taken, and have it sent on when it is synced, in order; `taken` is empty after."""
+    def commit(
+        self, session: Session, taken: list[Taken], now: int, append: Append[bytes] | None = None
+    ) -> bool:
+        """Log what has been taken, and have it sent on when it is synced, in order; `taken` is empty after.
+
+        False: the log has no room for it, and it is refused.
+        """
         if not taken:
-            return
+            return True
         mine = list(taken)
         taken.clear()
         try:
-            new = self._publications.commit(session, mine, now)
+            new = self._publications.commit(session, mine, now, append)
         except LogFull as error:
             self._refuse(session, mine, error)
+            return False
         except BaseException:
             session.forget(mine)
             raise
         else:
             self._counters.duplicates += len(mine) - new
             session.took(new, max(map(_number, mine)))
+            return True
 
     def after_sync(self, then: Callable[[], None]) -> None:
         """Do this when all that has been logged is synced."""

@@ -111,8 +111,9 @@ class Durability:
     def _recall_accounts(self, durable: Durable) -> None:
         accounts = self._persistence.state.accounts.get(durable.name)
         if accounts is not None:
-            durable.terms, durable.done = accounts.terms, set(accounts.accepted)
-            if not accounts.terms.is_neutral or accounts.counts or accounts.accepted or accounts.redriven:
+            beyond = {offset for offset in accounts.transacted if offset >= durable.looked}
+            durable.terms, durable.done = accounts.terms, {*accounts.accepted, *beyond}
+            if not accounts.terms.is_neutral or accounts.counts or durable.done or accounts.redriven:
                 durable.account(accounts.counts)
             for offset in accounts.redriven:
                 durable.redrive(offset)
@@ -157,7 +158,7 @@ class Durability:
             session, message.number, patient=patient, then=lambda: durable.acknowledged.add(message.id)
         )
         # What it missed follows when those who asked before have been answered.
-        self._dispatch.after_sync(lambda: self._serve(durable))
+        self._dispatch.after_sync(lambda: self.serve(durable))
 
     def _terms(
         self, durable: Durable | None, session: ClientSession, message: wire.Subscribe, *, ends: bool
@@ -263,7 +264,7 @@ class Durability:
             durable.acknowledged.discard(id)
             self._outgoing.memory.release_lasting(name, id)
             self._interests.call(calls.Unsubscribe(durable.client, id), now)
-            self._dispatch.after_sync(lambda: self._serve(durable))
+            self._dispatch.after_sync(lambda: self.serve(durable))
 
     def granted(self, grant: calls.Grant) -> None:
         """The access policy grants another filter, perhaps to a durable subscriber."""
@@ -281,7 +282,7 @@ class Durability:
         for member in durable.members if session is None else (session,):
             member.durables.pop(durable.name, None)
         if not durable.leave(session, self._dispatch.reached):
-            self._serve(durable)  # others have it now
+            self.serve(durable)  # others have it now
             return
         durable.claimed.clear()
         if durable.ends:
@@ -299,7 +300,7 @@ class Durability:
             if durable.assignments is not None:
                 for place in durable.assignments.overdue(now):
                     self._bury(durable, place, "not accepted in time", now)
-                self._serve(durable)
+                self.serve(durable)
             members = durable.members
             if members and not durable.ready and now - durable.attached >= CLAIM_US:
                 others = durable.subscriptions.keys() - durable.claimed
@@ -365,7 +366,7 @@ class Durability:
             is_redriven = ordinal - 1 in durable.redriven
             if durable.accept(session, ordinal - 1) and is_redriven:
                 self._persistence.note(Redriven(name, ordinal - 1, True), self._clock.now)
-        self._serve(durable)
+        self.serve(durable)
 
     def reject(self, session: ClientSession, message: wire.Reject, now: int) -> None:
         """It has not dealt with this one: it gets it again, perhaps later, or never."""
@@ -384,7 +385,7 @@ class Durability:
             durable.change_accounts()
         if is_dead:
             self._bury(durable, offset, message.reason[:REASON_MAX] or "rejected", now)
-        self._serve(durable)
+        self.serve(durable)
 
     def renew(self, session: ClientSession, message: wire.Renew, now: int) -> None:
         """It is still at work on this one."""
@@ -392,7 +393,7 @@ class Durability:
         if durable is not None and durable.assignments is not None:
             durable.assignments.renew(session, message.ordinal - 1, now)
 
-    def _serve(self, durable: Durable) -> None:
+    def serve(self, durable: Durable) -> None:
         """Hand out what waits, then read on."""
         if self._durables.get(durable.name) is durable:
             durable.hand_out()
@@ -426,7 +427,7 @@ class Durability:
             if self._durables.get(durable.name) is durable:
                 self._persistence.note(Died(durable.name, offset, attempts, reason), self._clock.now)
                 durable.settled(offset)
-                self._serve(durable)
+                self.serve(durable)
 
         self._own_publications.publish(
             letter,
@@ -449,7 +450,7 @@ class Durability:
             self._persistence.note(Redriven(name, offset, offset not in there), now)
         for offset in there:
             durable.redrive(offset)
-        self._dispatch.after_sync(lambda: self._serve(durable))
+        self._dispatch.after_sync(lambda: self.serve(durable))
         return {"redriven": len(there), "gone": len(offsets) - len(there)}
 
 

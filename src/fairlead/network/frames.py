@@ -26,6 +26,7 @@ __all__ = [
     "RELAYS",
     "SKIP",
     "STORED",
+    "TRANSACTION",
     "Frames",
     "Verified",
     "checked",
@@ -37,8 +38,8 @@ FRAME_MAX: Final = 1 << 20
 FRAME_MIN: Final = 1 << 10
 """A broker that takes no frames of this length cannot work."""
 
-CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS, CHECKED, SKIP, MARK = range(10)
-KINDS: Final = 10
+CONTROL, PUBLISH, DELIVER, RELAY, STORED, PART, RELAYS, CHECKED, SKIP, MARK, TRANSACTION = range(11)
+KINDS: Final = 11
 CHECKED_BYTES: Final = (1 << 16) + (1 << 10)
 """A checked piece is this long at most: its reader waits for its end. A frame of several notifications fits in."""
 PARTS_MAX: Final = 64

@@ -6,11 +6,12 @@ side has seen. Places tell: along one log they grow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from fairlead.errors import BrokerRefused
+from fairlead.errors import BrokerRefused, TransactionRefused
 from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.subscriptions import Delivery, Subscription
@@ -232,11 +233,7 @@ class Intake:
         if durable.open[ordinal] > 1:
             durable.open[ordinal] -= 1
         else:
-            self._forget(durable, ordinal)
-            if durable.shared:
-                durable.settled[ordinal] = None
-                if len(durable.settled) > SETTLED_MAX:
-                    del durable.settled[next(iter(durable.settled))]
+            self._close(durable, ordinal)
             self._accept(name, ordinal)
 
     @staticmethod
@@ -277,6 +274,40 @@ class Intake:
             self._tell(wire.Reject(delivery.durable, delivery.ordinal, False))
         else:
             self._dealt_with(durable, delivery.durable, delivery.ordinal)
+
+    def claims(self, deliveries: Sequence[Delivery]) -> list[tuple[str, list[int]]]:
+        """The ordinals that a transaction accepts at the broker: those that nobody else here has to deal with.
+
+        TransactionRefused: one of them has come again, or was dealt with.
+        """
+        claims: dict[str, list[int]] = {}
+        for (name, ordinal), count in Counter((each.durable, each.ordinal) for each in deliveries).items():
+            durable = self._durables.get(name)
+            if durable is None or ordinal not in durable.open:
+                raise TransactionRefused(f"a delivery to {name!r} is not held by this client any longer")
+            if durable.open[ordinal] == count:
+                claims.setdefault(name, []).append(ordinal)
+        for each in deliveries:
+            if each.attempt != self._durables[each.durable].attempts.get(each.ordinal, 1):
+                raise TransactionRefused(f"a delivery to {each.durable!r} has come again")
+        return list(claims.items())
+
+    def transacted(self, delivery: Delivery) -> None:
+        """A transaction has accepted a delivery, at the broker, too."""
+        durable = self._durables.get(delivery.durable)
+        if durable is None or delivery.ordinal not in durable.open:
+            return
+        if durable.open[delivery.ordinal] > 1:
+            durable.open[delivery.ordinal] -= 1
+        else:
+            self._close(durable, delivery.ordinal)
+
+    def _close(self, durable: _Durable, ordinal: int) -> None:
+        self._forget(durable, ordinal)
+        if durable.shared:
+            durable.settled[ordinal] = None
+            if len(durable.settled) > SETTLED_MAX:
+                del durable.settled[next(iter(durable.settled))]
 
     def _accept(self, durable: str, ordinal: int) -> None:
         self._accepts.setdefault(durable, []).append(ordinal)

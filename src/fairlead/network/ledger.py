@@ -40,6 +40,7 @@ from fairlead.network.incarnations import lineage_of, valid_end
 
 __all__ = [
     "RESERVE_BYTES",
+    "Accepted",
     "Accounts",
     "Attempts",
     "Died",
@@ -55,6 +56,7 @@ __all__ = [
     "State",
     "Subscribed",
     "Termed",
+    "Transacted",
     "Unlinked",
     "Unsubscribed",
     "Wanted",
@@ -136,6 +138,13 @@ class Died(Struct, frozen=True, array_like=True, tag=True):
     offset: int
     attempts: int
     reason: str
+
+
+class Accepted(Struct, frozen=True, array_like=True, tag=True):
+    """A transaction has accepted these records of a durable subscriber. What it publishes is in the same group."""
+
+    durable: str
+    offsets: list[int]
 
 
 class Redriven(Struct, frozen=True, array_like=True, tag=True):
@@ -228,6 +237,7 @@ Change: TypeAlias = (
     | Termed
     | Attempts
     | Died
+    | Accepted
     | Redriven
     | InterestsChanged
     | Linked
@@ -281,10 +291,12 @@ class Accounts:
     terms: Terms = NEUTRAL
     counts: dict[int, Count] = field(default_factory=dict)
     accepted: frozenset[int] = frozenset()
+    transacted: set[int] = field(default_factory=set)
+    """Records that transactions have accepted, but for those that are below a cursor that is safe."""
     dead: dict[int, Died] = field(default_factory=dict)
     redriven: dict[int, None] = field(default_factory=dict)
 
-    def apply(self, change: Termed | Attempts | Died | Redriven) -> None:
+    def apply(self, change: Termed | Attempts | Died | Accepted | Redriven) -> None:
         """Take one change in."""
         match change:
             case Termed(_, shared, per, window, attempts_max, accept_within):
@@ -297,6 +309,10 @@ class Accounts:
                 self.redriven.pop(offset, None)
                 while len(self.dead) > DEAD_MAX:
                     del self.dead[next(iter(self.dead))]
+            case Accepted(_, offsets):
+                self.transacted.update(offsets)
+                for offset in offsets:
+                    self.redriven.pop(offset, None)
             case Redriven(_, offset, settled):
                 self.dead.pop(offset, None)
                 self.redriven.pop(offset, None)
@@ -309,9 +325,23 @@ class Accounts:
             yield termed(durable, self.terms)
         if self.counts or self.accepted:
             yield attempts(durable, self.counts, self.accepted)
+        if self.transacted:
+            yield Accepted(durable, sorted(self.transacted))
         yield from self.dead.values()
         for offset in self.redriven:
             yield Redriven(durable, offset, False)
+
+
+@dataclass(slots=True)
+class Transacted:
+    """A transaction in the log: its publications, and what it has accepted."""
+
+    publications: range
+    accepted: list[Accepted]
+    is_lost: bool = False
+    """Whether the log had no room for it after all: then nothing of it has happened."""
+    redriven: list[tuple[str, int]] = field(default_factory=list)
+    """The records that were dead, had been handed out again, and are accepted."""
 
 
 class Remember(NamedTuple):
@@ -351,7 +381,7 @@ class State:
                 self.durables.pop(durable, None)
                 self.owners.pop(durable, None)
                 self.accounts.pop(durable, None)
-            case Termed() | Attempts() | Died() | Redriven():
+            case Termed() | Attempts() | Died() | Accepted() | Redriven():
                 self.accounts.setdefault(change.durable, Accounts()).apply(change)
             case Unsubscribed(durable, id):
                 self.durables.get(durable, {}).pop(id, None)
@@ -462,6 +492,10 @@ class Ledger:
         some again; NEVER, before any were appended."""
         self._unsafe: deque[tuple[int, Change]] = deque()
         """Those that are not known to be safe."""
+        self._transactions: deque[Transacted] = deque()
+        """The transactions that are not known to be safe."""
+        self._safe_cursors: dict[str, int] = {}
+        """The cursors when the state was gathered last: those that are safe now are not below them."""
         try:
             self._recover()
             self.firsts = self._recalled(remember or Remember())
@@ -479,6 +513,21 @@ class Ledger:
     def publications_of(self, packed: list[bytes], now: int) -> range:
         """Append publications of a client, all or none."""
         return self._append_notifications([(PUBLICATION, each) for each in packed], now)
+
+    def transaction(self, packed: list[bytes], accepted: list[Accepted], now: int) -> Transacted:
+        """Append the publications of a client, and what it accepts with them: all of it is in the log, or
+        nothing."""
+        records = [(PUBLICATION, each) for each in packed]
+        records += [(STATE, _encoder.encode(each)) for each in accepted]
+        offsets = self._append_notifications(records, now, is_group=True)
+        made = Transacted(offsets[: len(packed)], accepted)
+        for change in accepted:
+            redriven = self.state.accounts.setdefault(change.durable, Accounts()).redriven
+            made.redriven += [(change.durable, each) for each in change.offsets if each in redriven]
+            self._apply(change, offsets.stop - 1)
+        self._changes += len(accepted)
+        self._transactions.append(made)
+        return made
 
     def arrivals(self, neighbour: str, arrived: list[tuple[bytes, int]], now: int) -> range:
         """Append relays of a neighbour as they came, with their ordinals in its log; all or none."""
@@ -508,13 +557,15 @@ class Ledger:
         is_waiting = bool(self._unsafe) and self._unsafe[-1][0] >= self.log.synced
         return is_waiting or self.log.cursors.changed
 
-    def _append_notifications(self, records: list[tuple[int, bytes]], now: int) -> range:
+    def _append_notifications(
+        self, records: list[tuple[int, bytes]], now: int, *, is_group: bool = False
+    ) -> range:
         """Append notifications; LogFull where only the reserve is left, which is for changes of state."""
         reserve = self.log.reserve
         if not reserve.is_held and (self._needs_reserve or not reserve.hold()):
             raise LogFull(f"{self.directory}: the disk is full", hint=FULL_HINT)
         try:
-            offsets = self._append(records, now)
+            offsets = self._append(records, now, is_group=is_group)
         except LogFull:
             self._full_until = NEVER
             raise
@@ -537,6 +588,8 @@ class Ledger:
             self._full_until = 0
         while self._unsafe and self._unsafe[0][0] < synced:
             self._unsafe.popleft()
+        while self._transactions and self._transactions[0].publications.start < synced:
+            self._transactions.popleft()
 
     def take_back(self, now: int) -> int:
         """After LogFull: forget what has not been written; but changes have taken effect, and wait for room.
@@ -546,6 +599,9 @@ class Ledger:
         end = self.content = self.log.take_back()
         self.synced(end)
         self._full_until, self._notified = NEVER, min(self._notified, end)
+        for transacted in self._transactions:
+            self._undo(transacted)
+        self._transactions.clear()
         if self._unsafe or self.log.cursors.changed:
             self.log.reserve.release()
         again = [_before(end, change) for _, change in self._unsafe]
@@ -555,13 +611,23 @@ class Ledger:
         self._unsafe = deque(zip(offsets, again, strict=True))
         return end
 
+    def _undo(self, transacted: Transacted) -> None:
+        """A transaction is not in the log."""
+        transacted.is_lost = True
+        for durable, offsets in ((each.durable, each.offsets) for each in transacted.accepted):
+            if durable in self.state.accounts:
+                self.state.accounts[durable].transacted.difference_update(offsets)
+        for durable, offset in transacted.redriven:
+            self.state.accounts[durable].redriven[offset] = None
+
     def _apply(self, change: Change, offset: int) -> None:
         self.state.apply(change)
         if isinstance(change, Parting | Unlinked):
             self.parted = offset + 1
 
-    def _append(self, records: list[tuple[int, bytes]], now: int) -> range:
-        offsets = self.log.append_many(records, now)
+    def _append(self, records: list[tuple[int, bytes]], now: int, *, is_group: bool = False) -> range:
+        append = self.log.append_group if is_group else self.log.append_many
+        offsets = append(records, now)
         self.content = offsets.stop
         return offsets
 
@@ -628,9 +694,14 @@ class Ledger:
 
     def gather(self, now: int) -> None:
         """Write the whole state anew, so that the log need not retain earlier records for it."""
+        for name, accounts in self.state.accounts.items():
+            safe = self._safe_cursors.get(cursor_of_durable(name), 0)
+            accounts.transacted = {each for each in accounts.transacted if each >= safe}
+        cursors = self.log.cursors.snapshot()
         whole = [Whole(), *self.state.changes(), Sealed()]
         offsets = self._append([(STATE, _encoder.encode(each)) for each in whole], now)
         self._sync()  # the cursor must not be safe before what it points at
+        self._safe_cursors = cursors
         self.log.cursors[STATE_CURSOR] = offsets.start
         self._changes, self._gathered = 0, offsets.stop
 

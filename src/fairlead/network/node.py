@@ -72,6 +72,7 @@ from fairlead.network.reports import Status, Tables
 from fairlead.network.router import Fanout, Router
 from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
+from fairlead.network.transacting import Transactions
 from fairlead.network.turns import Turn
 from fairlead.network.unserved import Unserved
 from fairlead.security import Principal
@@ -236,6 +237,7 @@ class Node:
             interests=self.interests,
         )
         self.clientele.send_request = self.admission.request
+        self.transactions = Transactions(ledger, self.admission, self.dispatch, self.durability)
         self.interests.end = lambda: self.dispatch.end
         self._handlers: dict[type[Session], Callable[..., None]] = {
             ClientSession: self._from_client,
@@ -384,6 +386,12 @@ class Node:
                     is_enough = type(message) in SLOW_REQUESTS or session.waiting > enough
                     if is_enough or self._turn_time.is_over:
                         session.inflow.hold(frames)  # the rest when others have had their turn
+                elif kind == wire.TRANSACTION:
+                    self.admission.take(session, publications, taken, now)
+                    self.dispatch.commit(session, taken, now)
+                    self.transactions.commit(session, payload, now)
+                    if session.ended:
+                        return
                 else:
                     raise ProtocolError(f"clients do not send frames of the kind {kind}")
         finally:  # also what came before something that is wrong

@@ -35,10 +35,10 @@ class Publications:
             self._room.clear()
             await self._room.wait()
 
-    def add(self, number: int, packed: bytes) -> asyncio.Future[None]:
-        """Add a publication; the future is done when it is acknowledged."""
+    def add(self, number: int, frame: bytes) -> asyncio.Future[None]:
+        """Add the frame of a publication; the future is done when it is acknowledged."""
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._unstored[number] = (packed, stored)
+        self._unstored[number] = (frame, stored)
         return stored
 
     def sent(self, number: int) -> None:
@@ -48,7 +48,7 @@ class Publications:
     def again(self) -> list[tuple[int, bytes]]:
         """All of them, for a new connection."""
         self._resent = self._sent
-        return [(number, packed) for number, (packed, _) in self._unstored.items()]
+        return [(number, frame) for number, (frame, _) in self._unstored.items()]
 
     def stored(self, number: int) -> None:
         """All publications up to this one are acknowledged."""

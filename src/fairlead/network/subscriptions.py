@@ -22,6 +22,7 @@ from fairlead.model.durations import seconds_of
 
 if TYPE_CHECKING:
     from fairlead.network.client import Client
+    from fairlead.network.client_transactions import Transaction
     from fairlead.security.sealing import Sealer
 
 __all__ = ["Closed", "Delivery", "Subscription"]
@@ -98,6 +99,8 @@ class Subscription:
         self._queue: deque[Delivery] = deque()
         self._arrived = asyncio.Event()
         self._last: Delivery | None = None
+        self._transaction: Transaction | None = None
+        """The transaction that accepts what is taken now."""
         self._ended: FairleadError | None = None
         self._installed: asyncio.Future[None] | None = None
         self.unreadable = 0
@@ -181,6 +184,8 @@ class Subscription:
             self._client._intake.taken()
             opened = delivery if self._sealer is None else self._opened(delivery, self._sealer)
             if opened is not None:
+                if self._transaction is not None:
+                    self._transaction._took(opened)
                 return opened
 
     def take_waiting(self) -> list[Delivery]:
@@ -235,6 +240,11 @@ class Subscription:
         after_us: int = 0,
         reason: str = "",
     ) -> None:
+        transaction = self._transaction
+        if transaction is not None and transaction._has(delivery):
+            if not rejected:
+                return  # with the transaction
+            transaction._drop(delivery)
         if delivery.ordinal:
             self._client._intake.settle(
                 delivery, rejected=rejected, again=again, after_us=after_us, reason=reason

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
 
-__all__ = ["Client", "Delivery", "Detection", "Subscription", "connect"]
+__all__ = ["Client", "Delivery", "Detection", "Subscription", "Transaction", "connect"]
 
 T = TypeVar("T")
 INSTALL_S: Final = 30.0
@@ -162,6 +162,11 @@ class Client:
         Many at a time are published in the order of these calls, and become safe together.
         """
         return self._begin(self._client.publish(given))
+
+    def transaction(self, *subscriptions: Subscription) -> Transaction:
+        """Begin a transaction: what is published in it, and what is taken of these durable subscriptions in it,
+        takes place together, or not at all. Use it as a context."""
+        return Transaction(self, self._client.transaction(*(each._subscription for each in subscriptions)))
 
     def send(self, given: Publishable) -> Notification:
         """Publish without an answer: it is not logged, and may be lost with a connection or a broker."""
@@ -559,6 +564,42 @@ class Subscription(_Reading):
         if kind is not None:
             self._last = None
         self.close()
+
+
+class Transaction:
+    """Publications, and deliveries of durable subscriptions, that are held until the block ends."""
+
+    def __init__(self, client: Client, transaction: asynchronous.Transaction) -> None:
+        self._client, self._transaction = client, transaction
+
+    @property
+    def state(self) -> str:
+        """open, committed, aborted, or unknown, where the connection was lost for good."""
+        return self._transaction.state
+
+    def publish(self, event: Publishable) -> Notification:
+        """Publish with the others, when the transaction is committed; the notification with its identity."""
+        return self._transaction.publish(event)
+
+    def commit(self) -> None:
+        """Publish and accept; return when all of it is safe. TransactionRefused: nothing of it has happened."""
+        self._client._wait(self._transaction.commit())
+
+    def abort(self) -> None:
+        """Publish nothing; what was delivered comes again, at the next attempt."""
+        self._client._wait(self._transaction.abort())
+
+    def __len__(self) -> int:
+        return len(self._transaction)
+
+    def __enter__(self) -> Self:
+        self._client._wait(self._transaction.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client._wait(self._transaction.__aexit__(kind, error, trace))
 
 
 class Detection(_Reading):

@@ -18,6 +18,9 @@ can pass on the packed notification (`model.packed`) as it came:
     8  skip      u64 ordinal: the ordinal of the next relay, where it does not follow the one before
     9  mark      u64 position, and the name of a broker: all that was published there up to this position and
                  concerns the receiver went before this (`fairlead.broker.progress`)
+    10 transaction  u64 number, and a MessagePack array: the notifications, what is accepted with them (durable
+                 subscribers with their ordinals), and whether those that were published before are left out.
+                 All of it takes place, or nothing; it is answered as a publication with the number is
 
 Brokers send one another nothing but frames of kind 7. A frame of the stream inside may begin in one of them and
 end in another. A piece whose CRC is wrong ends the connection before any of its frames is read: a bit that flips
@@ -65,6 +68,7 @@ from fairlead.network.frames import (
     RELAYS,
     SKIP,
     STORED,
+    TRANSACTION,
     Frames,
     Verified,
     checked,
@@ -131,6 +135,8 @@ __all__ = [
     "RELAYS_ARRAY",
     "SKIP",
     "STORED",
+    "TRANSACTION",
+    "TRANSACTIONS_SINCE",
     "VERSION",
     "Accept",
     "Advertise",
@@ -168,6 +174,7 @@ __all__ = [
     "Response",
     "Subscribe",
     "Table",
+    "Transaction",
     "Unadvertise",
     "Undelegate",
     "Unlink",
@@ -192,6 +199,7 @@ __all__ = [
     "parse_numbered",
     "parse_relay",
     "parse_relays",
+    "parse_transaction",
     "parse_unnumbered",
     "publish",
     "relay",
@@ -202,6 +210,7 @@ __all__ = [
     "relays_before",
     "skip",
     "stored",
+    "transaction",
 ]
 
 VERSION: Final = 7
@@ -237,6 +246,19 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Control)
 
 
+class Transaction(msgspec.Struct, frozen=True, array_like=True):
+    """Publications, and deliveries that are accepted with them: all of it, or nothing."""
+
+    publications: list[bytes]
+    accepted: list[tuple[str, list[int]]] = []
+    """By durable subscriber, the ordinals."""
+    new_only: bool = False
+    """Whether publications that are known are left out. Otherwise they refuse the transaction, unless all are."""
+
+
+_transaction_decoder: Final = msgspec.msgpack.Decoder(Transaction)
+
+
 # -- frames ----------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +280,24 @@ def control_in_parts(message: Control, frame_max: int) -> list[bytes]:
 def publish(number: int, packed: bytes) -> bytes:
     """The frame of a publication."""
     return _NUMBERED.pack(len(packed) + 9, PUBLISH, number) + packed
+
+
+def transaction(number: int, content: Transaction) -> bytes:
+    """The frame of a transaction."""
+    encoded = _encoder.encode(content)
+    return _NUMBERED.pack(len(encoded) + 9, TRANSACTION, number) + encoded
+
+
+def parse_transaction(payload: bytes) -> tuple[int, Transaction]:
+    """Number and content of a transaction."""
+    number, encoded = parse_numbered(payload)
+    try:
+        content = _transaction_decoder.decode(encoded)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"not a transaction: {error}") from None
+    if not number:
+        raise ProtocolError("a transaction without a number")
+    return number, content
 
 
 def relay_room(frame_max: int) -> int:
@@ -293,6 +333,8 @@ PART_OF: Final = "\0version "
 """The prefix of a version's number; no id of a subscription begins with it."""
 ATTEMPT: Final = "\0attempt "
 """The prefix of an attempt's number; the first one is not told."""
+TRANSACTIONS_SINCE: Final = 7
+"""The version from which on brokers know of transactions."""
 ATTEMPTS_SINCE: Final = 7
 """The version from which on clients know of attempts."""
 
