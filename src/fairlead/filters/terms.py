@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -21,7 +21,7 @@ from math import gcd, lcm
 from typing import Any, Final, Protocol
 
 from fairlead.errors import ValueRefused
-from fairlead.model import ABSENT, Kind, Notification, Number, Tuple, kind_of, number_of
+from fairlead.model import ABSENT, Absent, Kind, Notification, Number, Tuple, kind_of, number_of
 
 __all__ = [
     "Attribute",
@@ -161,25 +161,7 @@ class Polynomial:
         return frozenset(name for names, _ in self.monomials for name in names)
 
     def value(self, notification: Notification) -> Any:
-        values: dict[str, Fraction] = {}
-        for name in self.names:
-            given = notification.get(name)
-            if kind_of(given) is not Kind.NUMBER:
-                return ABSENT
-            number = number_of(given)
-            if isinstance(number, Decimal) and not number.is_finite():
-                return ABSENT  # infinity has no place in a sum
-            values[name] = Fraction(number)
-        total = Fraction(0)
-        for names, coefficient in self.monomials:
-            product = Fraction(coefficient)
-            for name in names:
-                product *= values[name]
-            total += product
-        try:
-            return decimal_of(total)
-        except ValueRefused:  # more digits than a number may have
-            return ABSENT
+        return computed(self.monomials, notification.get)
 
     def __str__(self) -> str:
         text = ""
@@ -188,6 +170,31 @@ class Polynomial:
             factor = "" if abs(coefficient) == 1 else f"{abs(coefficient)} * "
             text += f" {sign} {factor}{' * '.join(map(quote_name, names))}"
         return text.removeprefix(" + ").removeprefix(" ").strip()
+
+
+def computed(
+    monomials: Iterable[tuple[tuple[str, ...], int | Fraction]], lookup: Callable[[str], Any]
+) -> Number | Absent:
+    """The sum of products of attributes, exact; ABSENT where one of them is no number, or infinite."""
+    values: dict[str, Fraction] = {}
+    total = Fraction(0)
+    for names, coefficient in monomials:
+        product = Fraction(coefficient)
+        for name in names:
+            if name not in values:
+                given = lookup(name)
+                if kind_of(given) is not Kind.NUMBER:
+                    return ABSENT
+                number = number_of(given)
+                if isinstance(number, Decimal) and not number.is_finite():
+                    return ABSENT  # infinity has no place in a sum
+                values[name] = Fraction(number)
+            product *= values[name]
+        total += product
+    try:
+        return decimal_of(total)
+    except ValueRefused:  # more digits than a number may have
+        return ABSENT
 
 
 def decimal_of(fraction: Fraction) -> Number:

@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
-from fairlead.errors import FairleadError, FilterError, ScopeError, ValueRefused
+from fairlead.errors import FairleadError, FilterError, ScopeError
 from fairlead.filters import (
     EVERYTHING,
     NOTHING,
@@ -47,7 +46,7 @@ from fairlead.filters import (
     Tested,
 )
 from fairlead.filters.language.arithmetic import Sum, compared, presence, within
-from fairlead.filters.terms import decimal_of
+from fairlead.filters.terms import computed, decimal_of
 from fairlead.model import (
     ABSENT,
     Instant,
@@ -145,25 +144,7 @@ class Computed:
         return frozenset(name for names, _ in self.monomials for name in names)
 
     def of(self, record: Record) -> Any:
-        values: dict[str, Fraction] = {}
-        for name in self.names:
-            given = record.lookup(name)
-            if kind_of(given) is not Kind.NUMBER:
-                return ABSENT
-            number = number_of(given)
-            if isinstance(number, Decimal) and not number.is_finite():
-                return ABSENT
-            values[name] = Fraction(number)
-        total = Fraction(0)
-        for names, coefficient in self.monomials:
-            product = coefficient
-            for name in names:
-                product *= values[name]
-            total += product
-        try:
-            return decimal_of(total)
-        except ValueRefused:  # more digits than a number may have
-            return ABSENT
+        return computed(self.monomials, record.lookup)
 
 
 def _check_decimal(coefficient: Fraction) -> None:
