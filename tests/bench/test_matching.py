@@ -145,6 +145,19 @@ def test_a_goal_is_met_or_missed_by_a_factor_that_is_told() -> None:
     assert goal(found, "M1", "in batches").met is False
 
 
+def test_texts_are_held_against_event_ruler_wherever_both_were_measured() -> None:
+    def texts(shape: str, engine: str, rate: float) -> Cell:
+        return replace(cell(shape, 1_000, engine), rates={"json": spread_of([rate])})
+
+    beside = [texts("M4-suffix", "columnar", 300.0), texts("M4-suffix", "ruler", 400.0)]
+    found = report(*beside, texts("M1", "columnar", 300.0), texts("M4-prefix", "ruler", 400.0))
+    assert goal(found, "M4-suffix", "from JSON").measured == "0.75× (0.75×)"
+    assert goal(found, "M4-suffix", "from JSON").met is False
+    assert not [
+        each for each in found.goals() if each.what.startswith("from JSON") and each.shape != "M4-suffix"
+    ]
+
+
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
     assert {each.met for each in report().goals()} == {None}
     slow = Cell("M1", 100_000, "columnar", NOT_RUN, "too slow: more than 6 s")

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,6 +178,19 @@ def test_plain_texts_make_no_notification() -> None:
     assert engine.match_json(text, unwanted) == [0, 3]
     engine.add(9, parse("b < 1"))
     assert engine.match_json(text, read) == [0, 3, 9]
+
+
+def test_a_text_that_is_too_long_for_the_kernel_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, lengths = engine_of(['a = "x"']), []
+
+    def noting(text: bytes) -> Notification:
+        lengths.append(len(text))
+        return read(text)
+
+    monkeypatch.setattr("fairlead.matching.columnar.base.TEXT_MAX", 9)
+    for text in (b'{"a":"x"}', b'{"a": "x"}'):
+        assert engine.match_json(text, noting) == [0]
+    assert lengths == [10]
 
 
 @given(st.one_of(st.binary(max_size=6), st.sampled_from(NEARLY_UTF8), st.text(max_size=4).map(bytes_of)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -118,7 +117,7 @@ def measure(rounds: Rounds = ROUNDS, names: Sequence[str] = tuple(FIGURES)) -> R
     for name in names:
         work = FIGURES[name](Random(name))
         work(ITEMS)  # loads, compiles and fills what is remembered
-        figures[name] = round(spread_of(rates(work, ITEMS, rounds, clock=time.process_time)).median, 1)
+        figures[name] = round(spread_of(rates(work, ITEMS, rounds)).median, 1)
     return Row(_commit(), machine(), figures)
 
 

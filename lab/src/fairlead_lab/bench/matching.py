@@ -195,6 +195,7 @@ COLOUR: Final = {PRODUCTION: COLOURS[0], "brute": GREY}
 DASHES: Final = {"one": "-", "batch": "--", "arrow": ":", "json": "-.", "churn": (0, (1, 1))}
 GOAL_N: Final = 100_000
 GOAL_SHAPES: Final = ("M1", "M3", "M3-near", "M4-prefix", "M4-suffix", "M4-substring", "M5")
+PEER: Final = "ruler"
 ONE_PER_S: Final = 50_000
 BATCH_PER_S: Final = 5 * ONE_PER_S
 BYTES_EACH: Final = 300
@@ -246,6 +247,7 @@ class Report(harness.Report):
         if costs := self.operator_costs():
             worst = max(costs, key=costs.__getitem__)
             yield at_most(worst, "the dearest operator, in equalities", OPERATORS_COST, costs[worst], "")
+        yield from self._peer_goals()
         large = self.cell("M1", LARGE_N, PRODUCTION)
         where = f"n = {sized(LARGE_N)}"
         yield at_most("M1", f"memory, {where}", BYTES_EACH, large.bytes_each if large else None, " B each")
@@ -264,6 +266,15 @@ class Report(harness.Report):
             "/s",
             tolerance=SUSTAINED,
         )
+
+    def _peer_goals(self) -> Iterator[Goal]:
+        """From JSON texts, one at a time, wherever the peer and the production engine were both measured."""
+        for cell in self.cells:
+            theirs = cell.rates.get("json") if cell.engine == PEER else None
+            ours = self.rate(cell.shape, cell.n, PRODUCTION, "json")
+            if theirs is not None and ours is not None:
+                what = f"from JSON, n = {sized(cell.n)}, against Event Ruler"
+                yield at_least(cell.shape, what, 1, ours / theirs.median, "×")
 
     def operator_costs(self) -> dict[str, float]:
         """The cost of a row of an Arrow batch with filters of each operator, in that of equalities."""

@@ -93,31 +93,30 @@ def rates(
     work: Callable[[int], object],
     size: int,
     rounds: Rounds,
-    clock: Callable[[], float] | None = None,
 ) -> list[float]:
-    """Items per second, once per round; `work(k)` deals with the first k of `size` items.
+    """Items per second of a core, once per round, however many others ask for the core; `work(k)` deals with the
+    first k of `size` items.
 
     First a part is looked for that takes half a slice, or all items; it is repeated to fill a slice.
     """
-    clock = time.perf_counter if clock is None else clock
-    part, took = 1, _timed(work, 1, clock)
+    part, took = 1, _timed(work, 1)
     while took < rounds.slice_s / 2 and part < size:
         part = min(size, part * 2)
-        took = _timed(work, part, clock)
+        took = _timed(work, part)
     repeats = max(1, round(rounds.slice_s / max(took, 1e-9)))
     found = []
     for _ in range(rounds.count):
-        started = clock()
+        started = time.process_time()
         for _ in range(repeats):
             work(part)
-        found.append(part * repeats / max(clock() - started, 1e-9))
+        found.append(part * repeats / max(time.process_time() - started, 1e-9))
     return found
 
 
-def _timed(work: Callable[[int], object], part: int, clock: Callable[[], float]) -> float:
-    started = clock()
+def _timed(work: Callable[[int], object], part: int) -> float:
+    started = time.process_time()
     work(part)
-    return clock() - started
+    return time.process_time() - started
 
 
 class TooSlow(Exception):

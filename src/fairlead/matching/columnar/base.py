@@ -47,6 +47,8 @@ PATHS: Final = {
 }
 CELLS_MAX: Final = 1 << 22
 """The number of values of notifications that are laid out at a time."""
+TEXT_MAX: Final = 1 << 30
+"""The longest text that the kernel is given: it takes the length as a C int."""
 
 
 class Base:
@@ -135,12 +137,16 @@ class Base:
         """`match` of the notification in a JSON text; None if only a reader can decide."""
         scanners = self._scanners
         scanner = scanners.pop() if scanners else self._scanner()
-        if scanner is None:
+        if scanner is None or len(text) > TEXT_MAX:
             return None
         if scanner.died is not self.died or scanner.stamp != stamp:
             scanner.look_at(self.died, stamp)
-        count = self._scan(scanner.address, text, len(text))
-        found = [] if count == 0 else None if count < 0 else self.ids.picked(scanner.out[:count])
+        count = self._scan(scanner.context, text, len(text))
+        found: list[Any] | None
+        if count == 1:
+            found = [self.ids.one(scanner.out.item(0))]
+        else:
+            found = [] if count == 0 else None if count < 0 else self.ids.picked(scanner.out[:count])
         scanners.append(scanner)  # type: ignore[union-attr]  # there is a scanner
         return found
 

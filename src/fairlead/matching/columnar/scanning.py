@@ -16,14 +16,14 @@ from fairlead.model.json_kernels import DEPTH, KEYS, ROOT
 
 __all__ = ["Scanner", "call"]
 
-LENGTH_MAX: Final = 1 << 16
+SEARCHED_MAX: Final = 1 << 16
 """Texts that are searched may have so many letters in all."""
 _READ_OTHERWISE: Final = frozenset(CHECKS) - {"producer"}
 """Of the envelope, what filters see is not always what the text has."""
 
-call: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64)(
-    match_text.address
-)
+call: Final = ctypes.PYFUNCTYPE(ctypes.c_int64)(match_text.address)
+"""The kernel: it gets a scanner's `context`, a text and its length. Were the types of these declared, ctypes would
+make an object for each of them, with every call, which takes longer than all else around the kernel."""
 
 
 class Scanner:
@@ -43,7 +43,7 @@ class Scanner:
             "states": reader.blank.reshape(-1).copy(),
             "coordinates": np.zeros(width),
             "text_start": np.zeros(reader.texts + 1, np.int32),
-            "text": np.zeros(LENGTH_MAX, np.uint8),
+            "text": np.zeros(SEARCHED_MAX, np.uint8),
             "stamps": np.zeros(symbols + 1, np.int32),
             "scratch": np.zeros(2 + symbols + width + index.stack_max + 1, np.int32),
             "out": np.zeros(len(index) + 256, np.int32),
@@ -63,8 +63,8 @@ class Scanner:
         }
         self.out = self._arrays["out"]
         self._context = np.zeros(2 + 2 * len(ARRAYS), np.int64)
-        self.address = self._context.ctypes.data
-        """Of what the kernel is told."""
+        self.context = ctypes.byref(ctypes.c_int64.from_buffer(self._context.data))
+        """A reference to all that the kernel is told."""
         self.died: NDArray[np.int64] | None = None
         self.stamp = -1
 

@@ -214,10 +214,11 @@ def put_row(
     return True
 
 
-@kernel(types.int64(types.CPointer(types.int64), types.CPointer(types.uint8), types.int64), by_address=True)
-def match_text(context, text_of, length):
+@kernel(types.int64(types.CPointer(types.int64), types.CPointer(types.uint8), types.int32), by_address=True)
+def match_text(context, text_of, given_length):
     """Match a JSON text: how many ordinals of filters are in `out`, FULL, or UNSURE."""
     arguments = carray(context, (_TOLD,))
+    length = given_length + 0  # as wide as places in the text
     letters = carray(text_of, (length,))
     directory, ints = (
         carray(_longs(arguments[2]), (arguments[3],)),
