@@ -60,6 +60,15 @@ class Progress:
         """The positions up to which all that concerns this broker has arrived here, by the origin."""
         return {origin: heard.position for origin, heard in self._heard.items()}
 
+    def position_of(self, origin: str) -> int:
+        """The position up to which all of an origin that concerns this broker has arrived here."""
+        heard = self._heard.get(origin)
+        return 0 if heard is None else heard.position
+
+    def sent(self, to: str, origin: str) -> int:
+        """The position in the last mark of an origin that a neighbour was sent over this connection."""
+        return self._sent.get(to, {}).get(origin, 0)
+
     def hear(self, source: str, mark: Mark, end: int) -> None:
         """Take a mark from a neighbour; the log ends at this offset. ProtocolError: there are too many origins."""
         if mark.origin == self._name or not mark.origin:

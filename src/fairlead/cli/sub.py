@@ -76,14 +76,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the relations of a fair subscription, as in 'A.x < B.y'; in event time, too",
     )
     parser.add_argument(
+        "--ordered",
+        action="store_true",
+        help="in the one total order, as an ordered bus delivers; --since is then a time of events",
+    )
+    parser.add_argument(
+        "--until", metavar="TIME", help="with --ordered: end with the events before that time"
+    )
+    parser.add_argument(
+        "--backfill",
+        metavar="TIME",
+        help="with --ordered: begin with what was published then, as --since does without",
+    )
+    parser.add_argument(
+        "--context",
+        metavar="FILTER",
+        help="with --ordered: what else has a say in the order, because others follow it; 'true' is everything",
+    )
+    parser.add_argument(
         "--lateness",
         metavar="D",
-        help="with --pattern or --fair: how late an older event may arrive, as 5s (default: 0s)",
+        help="with --ordered, --pattern or --fair: how late an older event may arrive, as 5s (default: 0s)",
     )
     parser.add_argument(
         "--clock",
         action="store_true",
-        help="with --pattern or --fair: time passes by the clock while no event arrives",
+        help="with --ordered, --pattern or --fair: time passes by the clock while no event arrives",
     )
     parser.add_argument("--json", action="store_true", help="JSON lines, as `fairlead pub` reads them")
     parser.add_argument(
@@ -124,15 +142,20 @@ APART: Final = {
         "clock",
         "json",
         "shared",
+        "ordered",
     ),
-    "pattern": ("filter", "wanted", "durable", "fair"),
-    "fair": ("filter", "wanted", "durable"),
+    "pattern": ("filter", "wanted", "durable", "fair", "ordered"),
+    "fair": ("filter", "wanted", "durable", "ordered"),
+    "ordered": ("shared", "attempts_max", "accept_within"),
     "durable": ("policy",),
 }
 """Options that exclude each other."""
 WITH: Final = {
-    "lateness": ("pattern", "fair"),
-    "clock": ("pattern", "fair"),
+    "lateness": ("ordered", "pattern", "fair"),
+    "clock": ("ordered", "pattern", "fair"),
+    "until": ("ordered",),
+    "backfill": ("ordered",),
+    "context": ("ordered",),
     "shared": ("durable",),
     "per": ("shared",),
     "attempts_max": ("durable",),
@@ -151,6 +174,7 @@ WHY: Final = {
     "pattern": "it takes no filter, and is not durable; --since can be combined with it",
     "fair": "it takes no filter, and is not durable; --since can be combined with it",
     "durable": "what waits for it waits in the log, however slow it is",
+    "ordered": "what comes again, or is shared, is not in the total order",
 }
 
 
@@ -208,6 +232,11 @@ def _subscribed(
         per=arguments.per or "",
         attempts_max=arguments.attempts_max or 0,
         accept_within=arguments.accept_within,
+        order="ordered" if arguments.ordered else "live",
+        lateness=(arguments.lateness or "0s") if arguments.ordered else 0,
+        until=_since(arguments.until, "--until"),
+        backfill=_since(arguments.backfill, "--backfill"),
+        context=None if arguments.context is None else read_filter(arguments.context, schema, "--context"),
     )
     # A later response implies that the broker has processed the subscription.
     links = {} if subscription.is_installed else client.status()["links"]
@@ -220,7 +249,7 @@ def _subscribed(
     return subscription
 
 
-def _since(given: str | None) -> int | None:
+def _since(given: str | None, option: str = "--since") -> int | None:
     if given is None:
         return None
     from fairlead.errors import FairleadError
@@ -235,7 +264,7 @@ def _since(given: str | None) -> int | None:
         return now().microseconds - duration_of(given)
     except FairleadError:
         raise BadInput(
-            f"--since: neither a time nor a duration: {given!r}", hint="2026-03-02T09:00:00Z, or 10m"
+            f"{option}: neither a time nor a duration: {given!r}", hint="2026-03-02T09:00:00Z, or 10m"
         ) from None
 
 

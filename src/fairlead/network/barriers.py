@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from fairlead.network import wire
 from fairlead.network.client_sessions import ClientSession
@@ -20,7 +20,10 @@ from fairlead.network.destinations import Link
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.link_sessions import LinkSession
 
-__all__ = ["BarrierKey", "Barriers", "broker_in"]
+__all__ = ["NO_LOG", "BarrierKey", "Barriers", "broker_in"]
+
+NO_LOG: Final = -1
+"""What a broker without a log answers instead of the log's end."""
 
 BarrierKey: TypeAlias = tuple[str, int]
 """The origin of a barrier, a broker and its life, and the barrier's number there."""
@@ -38,6 +41,8 @@ class Wave:
     patient: bool = True
     called: str = ""
     """Of a probe: the broker at the other end of the new link; empty for a barrier."""
+    ends: dict[str, int] | None = None
+    """Of a barrier that asks for them: the ends of the logs of all brokers that have answered, and of this one."""
 
     @property
     def key(self) -> BarrierKey:
@@ -52,8 +57,10 @@ class Wave:
 class Barriers:
     """The barriers and probes that one broker has begun or passes on. `origin` names the broker and its life."""
 
-    def __init__(self, origin: str, links: Mapping[str, Link], dispatch: Dispatch) -> None:
-        self.origin = origin
+    def __init__(
+        self, origin: str, links: Mapping[str, Link], dispatch: Dispatch, *, is_logged: bool
+    ) -> None:
+        self.origin, self._is_logged = origin, is_logged
         self._links, self._dispatch = links, dispatch
         self.new: dict[str, LinkSession] = {}
         """The connections of new links, over which nothing but probes goes; the earliest first."""
@@ -77,12 +84,23 @@ class Barriers:
 
         self.begin(wire.Barrier(*self.next_key(), patient), "", done)
 
-    def begin(self, barrier: wire.Barrier, source: str, done: Callable[[], None]) -> None:
-        """Pass a barrier on to all neighbours but its source, when all records before it are synced here."""
+    def begin(
+        self,
+        barrier: wire.Barrier,
+        source: str,
+        done: Callable[[], None],
+        ends: dict[str, int] | None = None,
+    ) -> None:
+        """Pass a barrier on to all neighbours but its source, when all records before it are synced here.
+
+        `ends` then gets the end of this broker's log, and those that others answer.
+        """
 
         def begin() -> None:
+            if ends is not None:
+                ends[broker_in(self.origin)] = self._dispatch.reached if self._is_logged else NO_LOG
             ahead = {name for name, link in self._links.items() if barrier.patient or link.ready}
-            self._begin(Wave(barrier, source, ahead - {source}, done, barrier.patient))
+            self._begin(Wave(barrier, source, ahead - {source}, done, barrier.patient, ends=ends))
 
         self._dispatch.after_sync(begin)
 
@@ -109,10 +127,13 @@ class Barriers:
         """Nobody waits for this one any longer."""
         self._waves.pop(key, None)
 
-    def answered(self, key: BarrierKey, name: str) -> None:
-        """A neighbour has answered."""
-        if key in self._waves:
-            self._strike(self._waves[key], name)
+    def answered(self, key: BarrierKey, name: str, ends: Mapping[str, int]) -> None:
+        """A neighbour has answered, with the ends of logs if the barrier asks for them."""
+        wave = self._waves.get(key)
+        if wave is not None:
+            if wave.ends is not None and name in wave.waiting:
+                wave.ends.update(ends)
+            self._strike(wave, name)
 
     def ready(self, name: str) -> None:
         """A neighbour is connected: it gets all barriers that it has not answered."""

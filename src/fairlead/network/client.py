@@ -17,6 +17,7 @@ want any longer, it takes back with `forget(name, filter)`.
     channel        one socket, and why there is none
     arguments      filters, instants and durations as users write them
     subscriptions  what users hold
+    ordering       deliveries in the total order
     intake         what is delivered: each once
     publications   what is published, until it is safe
     requesting     requests and their replies
@@ -66,6 +67,7 @@ from fairlead.network.client_transactions import Transaction
 from fairlead.network.contexts import client_context
 from fairlead.network.incarnations import lineage_of, valid_end
 from fairlead.network.intake import Intake
+from fairlead.network.ordering import OrderedSubscription, is_ordered, order_of
 from fairlead.network.publications import Publications, fail
 from fairlead.network.requesting import Answer, Requester, Responding
 from fairlead.network.subscriptions import Closed, Delivery, Subscription
@@ -75,6 +77,7 @@ from fairlead.security.principals import SEPARATOR
 if TYPE_CHECKING:
     from fairlead.correlation import fair
     from fairlead.correlation.queries import QueryLike
+    from fairlead.delivery import Late
     from fairlead.filters.schema import Schema
     from fairlead.log.lineage import Lineage
     from fairlead.network.detection import Detection
@@ -366,6 +369,12 @@ class Client:
         window: int = 0,
         attempts_max: int = 0,
         accept_within: Patience = None,
+        order: str = "live",
+        lateness: int | str = 0,
+        until: Since | None = None,
+        backfill: Since | None = None,
+        context: str | Filter | None = None,
+        on_late: Callable[[Late], object] | None = None,
     ) -> Subscription:
         """Subscribe to what a filter matches.
 
@@ -378,6 +387,13 @@ class Client:
         value of it go to one member while it has any of them. What is not accepted within `accept_within`
         (seconds, or as "30s") comes again, perhaps to another member. After `attempts_max` attempts that were
         rejected or not accepted in time, it is published as a dead letter instead, of the type "dead".
+
+        With `order="ordered"`, deliveries come in the one total order, as those of an ordered bus: each when
+        the newest event is `lateness` (microseconds, or as "5s") ahead, and all brokers have told that nothing
+        before it is on its way. Then `since` and `until` are times of events: the order keys for which the
+        subscription is valid; `backfill` begins in the past of the broker's log. `context` is a filter on what
+        else has a say in the order, because others follow it: smaller sequence numbers whose times are later,
+        and causes. `on_late` is called with what comes behind its place. All brokers need a log.
         """
         self._uplink.check()
         terms = terms_of(
@@ -392,12 +408,31 @@ class Client:
             if not isinstance(given, str):
                 raise ValueRefused(f"a name is a string, not {given!r}")
         clear = filter_of(filter, self._schema)
+        ordering = order_of(
+            order,
+            clear,
+            lateness=lateness,
+            since=since,
+            until=until,
+            backfill=backfill,
+            context=None if context is None else filter_of(context, self._schema),
+            on_late=on_late,
+            terms=terms,
+        )
+        clear = clear if ordering is None else ordering.wanted
         made = clear if self._sealer is None else self._sealer.filter(clear)
         name = id or (durable_id(durable, made) if durable else self._fresh("s"))
         if name in self._intake.subscriptions:
             raise BrokerRefused(f"there is a subscription {name!r} already")
-        began = None if since is None else microseconds_of(since)
-        subscription = Subscription(self, name, made, durable, began, terms=terms)
+        began = since if ordering is None else backfill
+        began = None if began is None else microseconds_of(began)
+        subscription: Subscription
+        if ordering is None:
+            subscription = Subscription(self, name, made, durable, began, terms=terms)
+        else:
+            subscription = OrderedSubscription(
+                self, name, made, durable, began, order=ordering, on_late=on_late
+            )
         if self._sealer is not None:
             subscription._open_with(self._sealer, clear)
         self._intake.add(subscription)
@@ -411,6 +446,7 @@ class Client:
         since: Since | None = None,
         choice: fair.Choice | str | None = None,
         publish: bool = False,
+        order: str = "live",
     ) -> Detection:
         """Subscribe to the composite events of a pattern, or to the relations of a fair subscription.
 
@@ -419,12 +455,14 @@ class Client:
         `publish`, composites are published, too, before they are handed out.
 
         Over several brokers the relations of a fair subscription may differ between clients: an event that is late
-        at one client need not be late at another.
+        at one client need not be late at another. With `order="ordered"` they do not: each event is looked at when
+        all brokers have told that nothing before it is on its way, as with `subscribe`.
         """
         from fairlead.correlation.queries import Query
-        from fairlead.network.detection import Detection
+        from fairlead.network.detection import Detection, OrderedDetection
 
-        return Detection(self, Query.of(pattern, choice, self._schema), lateness, since, publish=publish)
+        made = OrderedDetection if is_ordered(order) else Detection
+        return made(self, Query.of(pattern, choice, self._schema), lateness, since, publish=publish)
 
     async def forget(self, durable: str, filter: str | Filter | None = None) -> None:
         """End a durable subscriber, with its backlog.
@@ -656,7 +694,10 @@ class Client:
 
     def _has_position(self) -> bool:
         """Whether another broker would not know where a subscription goes on."""
-        return any(each.durable or each.since is not None for each in self._intake.subscriptions.values())
+        return any(
+            each.durable or each.since is not None or each._is_ordered
+            for each in self._intake.subscriptions.values()
+        )
 
     def _accepts(self) -> list[wire.Control]:
         return self._intake.take_accepts()
@@ -758,6 +799,8 @@ class Client:
                 terms.window,
                 terms.attempts_max,
                 terms.accept_within_us,
+                subscription._is_ordered,
+                subscription._seen if subscription._is_ordered and not subscription.durable else 0,
             )
         )
         if len(frame) - 4 > self._uplink.frame_max:

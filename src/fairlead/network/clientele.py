@@ -17,6 +17,7 @@ from fairlead.network import wire
 from fairlead.network.barriers import Barriers
 from fairlead.network.bounds import check_filter, check_subscriptions, check_text, size_of
 from fairlead.network.client_sessions import ClientSession
+from fairlead.network.cuts import Cuts
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.durability import Durability
 from fairlead.network.guard import Guard
@@ -55,6 +56,7 @@ class Clientele:
         router: Router,
         dispatch: Dispatch,
         barriers: Barriers,
+        cuts: Cuts,
         handshakes: Handshakes,
         interests: Interests,
         leaving: Leaving,
@@ -66,7 +68,7 @@ class Clientele:
         questions: dict[str, Callable[[], Any]],
     ) -> None:
         self._broker, self._life, self._outgoing, self._clients = broker, life, outgoing, clients
-        self._router, self._dispatch, self._barriers = router, dispatch, barriers
+        self._router, self._dispatch, self._barriers, self._cuts = router, dispatch, barriers, cuts
         self._handshakes, self._interests, self._neighbourhood = handshakes, interests, neighbourhood
         self._durability, self._is_logged, self._questions = durability, is_logged, questions
         self._leaving, self._operations, self._guard = leaving, operations, guard
@@ -165,7 +167,7 @@ class Clientele:
         filter = self._filter(session, message.filter, now)
         self._router.look_at(filter)
         self._guard.granted(session.client, "subscribe", filter, now)
-        if message.durable or message.since is not None:
+        if message.durable or message.since is not None or message.ordered:
             self._durability.subscribe(session, message, filter, now)
         else:
             self._interests.call(calls.Subscribe(session.client, message.id, filter), now)
@@ -242,6 +244,11 @@ class Clientele:
         if not self.send_request(session, message.packed, now):
             raise NotThere("nobody listens")
         session.tell(wire.Done(message.number))
+
+    def _cut(self, session: ClientSession, message: wire.Cut, now: int) -> None:
+        self._cuts.ask(
+            session, message.number, message.durable or self._durability.name_of(session, message.id)
+        )
 
     def _redrive(self, session: ClientSession, message: wire.Redrive, now: int) -> None:
         answer = self._durability.redrive(session, message.durable, now)
@@ -358,6 +365,7 @@ class Clientele:
         wire.Reject: _reject,
         wire.Renew: _renew,
         wire.Redrive: _redrive,
+        wire.Cut: _cut,
         wire.Request: _request,
         wire.Listen: _listen,
         wire.ReportRequest: _ask,

@@ -39,6 +39,8 @@ log: Final = logging.getLogger(__name__)
 
 HEADS_MAX: Final = 256
 """The number of beginnings of deliveries remembered for a recipient, by length."""
+HELD_MAX: Final = 1 << 40
+"""The number of notifications that may be under way to a client that puts them in order."""
 REPORTED_MAX: Final = 2
 """So many times what may be in flight to a neighbour may wait for it before it is not sent what it misses."""
 STUCK_S: Final = 15
@@ -126,6 +128,19 @@ class Durable(Outbox):
         """Whether its client has subscribed to all filters of the durable name. Until then it could not accept
         every delivery."""
         return len(self.claimed) == len(self.subscriptions)
+
+    def hold_any(self) -> None:
+        """Its client holds what comes until all before that has come: any number may be under way to it."""
+        self.window = HELD_MAX
+        if self.assignments is not None:
+            self.assignments.window = HELD_MAX
+
+    def handed_over(self, reached: int) -> int:
+        """The offset below which everything for it has been sent; all below `reached` has been sent on to those
+        that are live."""
+        if self.assignments is not None and self.assignments.waiting:
+            return 0
+        return reached if self.live else self.looked
 
     def drained(self) -> None:
         """There is room again: it reads on."""

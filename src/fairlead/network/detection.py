@@ -13,8 +13,12 @@ One subscription, to whatever one of the atoms matches, brings the events. They 
 `lateness` ahead, leave in the one total order, and go through the kernel of all runtimes (`correlation.queries`).
 That order is also the one that fair subscriptions are about. **Over several brokers their relations may differ
 between clients**: an event that comes later than `lateness` allows is late at one client and not at another, and
-what a fair subscription disposes of depends on every event. Brokers do not establish the order yet; creating such
-a detection logs a warning.
+what a fair subscription disposes of depends on every event. Creating such a detection logs a warning.
+
+With `order="ordered"` no detection looks before all brokers have told that nothing earlier is on its way
+(`ordering`). Then what is late does not depend on the way to a client: for what is published within the
+lateness, in the order in which brokers log, nothing is late anywhere, and all clients get the same relations in
+the same order, whatever fails.
 
 Where the client has a clock, time passes while nothing comes, so that what is absent is found without another
 event; `advance` lets it pass by hand. A detection sees what is published while it stands, and with `since` what
@@ -26,7 +30,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -38,17 +42,19 @@ from fairlead.filters.filter import Or
 from fairlead.matching import engine_named
 from fairlead.model import Instant, Notification
 from fairlead.model.durations import duration_of
+from fairlead.model.order import OrderKey
 from fairlead.network.arguments import Since
 from fairlead.network.client import Client
-from fairlead.network.subscriptions import Closed
+from fairlead.network.ordering import OrderedSubscription
+from fairlead.network.subscriptions import Closed, Subscription
 
-__all__ = ["Detection"]
+__all__ = ["Detection", "OrderedDetection"]
 
 log: Final = logging.getLogger(__name__)
 
 UNFAIR: Final = (
     "over several brokers, the relations of a fair subscription may differ between clients: "
-    "the brokers establish no common order, and an event that is late at one client need not be at another"
+    'an event that is late at one client need not be at another; detect(…, order="ordered") waits for all brokers'
 )
 TICK_S: Final = 0.25
 """The interval of looks at the clock while nothing comes."""
@@ -70,13 +76,17 @@ class Detection:
         self._client, self._question, self._publish = client, question, publish
         self._lateness_us = duration_of(lateness)
         self._queue = OrderedQueue(self._lateness_us)
-        if not question.is_pattern:
-            log.warning("%s: %s", question, UNFAIR)
         self._standing = QuerySet(lambda: engine_named("columnar"))
         self._standing.add("", question)
-        self._subscription = client.subscribe(Or.of(dict.fromkeys(question.filters)), since=since)
+        self._subscription = self._subscribed(since)
         self._results: deque[Notification] = deque()
         self._ended = False
+
+    def _subscribed(self, since: Since | None) -> Subscription:
+        """The subscription to whatever one of the atoms matches."""
+        if not self._question.is_pattern:
+            log.warning("%s: %s", self._question, UNFAIR)
+        return self._client.subscribe(Or.of(dict.fromkeys(self._question.filters)), since=since)
 
     @property
     def pattern(self) -> patterns.Pattern | fair.Subscription:
@@ -138,17 +148,18 @@ class Detection:
 
         Without `to`, up to what the client's clock says, less the allowed lateness.
         """
-        if to is None:
-            clock = self._client._clock
-            if clock is None:
-                raise ValueError(
-                    "to when? the client has no clock: advance(Instant(…)), or connect(…, clock=…)"
-                )
-            to = Instant(clock().microseconds - self._lateness_us)
         self._take_waiting()
-        self._queue.punctuate(to.microseconds)
+        self._queue.punctuate(self._declared(to).microseconds)
         self._release()
         self._subscription._arrived.set()  # somebody may wait
+
+    def _declared(self, to: Instant | None) -> Instant:
+        """The time that is declared: by default what the client's clock says, less the allowed lateness."""
+        if to is not None:
+            return to
+        if (clock := self._client._clock) is None:
+            raise ValueError("to when? the client has no clock: advance(Instant(…)), or connect(…, clock=…)")
+        return Instant(clock().microseconds - self._lateness_us)
 
     async def finish(self) -> None:
         """Nothing more comes: decide what is open with what has come so far. Iterating ends with it."""
@@ -189,8 +200,62 @@ class Detection:
             self._queue.add(delivery.notification)
 
     def _release(self) -> None:
-        answers = self._standing.results(self._queue.release(), self._queue.watermark)
-        self._results.extend(answer.notification for answer in answers)
+        self._match(self._queue.release(), self._queue.watermark)
         self._queue.take_late()
+
+    def _match(self, released: Sequence[tuple[OrderKey, Notification]], watermark: int) -> None:
+        """Take what has been released, in its order, and find what it completes."""
+        answers = self._standing.results(released, watermark)
+        self._results.extend(answer.notification for answer in answers)
         for failure in self._standing.take_failures():
             log.warning("a filter failed on the event %s: %s", failure.notification.id, failure.error)
+
+
+class OrderedDetection(Detection):
+    """A detection over an ordered subscription: what is found does not depend on what arrives here when."""
+
+    _subscription: OrderedSubscription
+
+    def _subscribed(self, since: Since | None) -> Subscription:
+        subscription = self._client.subscribe(
+            Or.of(dict.fromkeys(self._question.filters)),
+            order="ordered",
+            lateness=self._lateness_us,
+            backfill=since,
+        )
+        assert isinstance(subscription, OrderedSubscription)
+        subscription.follow_time()
+        return subscription
+
+    @property
+    def late(self) -> int:
+        return self._subscription.late
+
+    @property
+    def held(self) -> int:
+        return self._subscription.held
+
+    def advance(self, to: Instant | None = None) -> None:
+        self._subscription.declare(self._declared(to).microseconds)
+
+    async def finish(self) -> None:
+        if not self._ended:
+            await self._subscription.finish()
+            self._take()
+            await self.close()
+
+    async def _look(self) -> None:
+        try:
+            await self._subscription._look()
+        except Closed:
+            self._ended = True
+        self._take()
+        ended = self._subscription._ended
+        if isinstance(ended, Closed):
+            self._ended = True
+        elif ended is not None and not self._results:
+            raise ended
+
+    def _take(self) -> None:
+        released = [(each.key, each.notification) for each in self._subscription.take_released()]
+        self._match([(key, each) for key, each in released if key is not None], self._subscription.watermark)

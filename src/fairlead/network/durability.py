@@ -149,6 +149,8 @@ class Durability:
         elif session not in durable.members:
             self._interests.regrant(durable.client, now)
         self._attach(durable, session, terms, now)
+        if message.ordered:
+            durable.hold_any()
         durable.claimed.add(message.id)
         if message.id in durable.granted:
             self._guard.inform(session, calls.Grant(durable.client, message.id, durable.granted[message.id]))
@@ -167,6 +169,11 @@ class Durability:
         terms = Terms(
             message.shared, message.per, message.window, message.attempts_max, message.accept_within
         )
+        if message.ordered and not terms.is_neutral:
+            raise ValueRefused(
+                "deliveries in the total order are one subscriber's, and none of them comes again behind others",
+                hint="leave out shared, per, window, attempts_max and accept_within",
+            )
         if ends and not terms.is_neutral:
             raise ValueRefused(
                 "terms of acceptance are for durable subscribers", hint='subscribe(…, durable="work", …)'
@@ -226,7 +233,9 @@ class Durability:
                 f" {memory.budget:,} is what they may take here",
                 hint="end durable subscribers nobody needs, or let the operator raise [limits] memory_bytes",
             )
-        if durable is None:
+        if durable is None and message.after:
+            since = min(message.after, self._dispatch.end)
+        elif durable is None:
             since = self._first_since(message.since)
         else:
             since = self._dispatch.end if durable.subscriptions else durable.looked
@@ -274,7 +283,12 @@ class Durability:
 
     def unnamed(self, session: ClientSession, id: str) -> Durable | None:
         """The subscriber without a name that a client's subscription to the past has."""
-        return self._durables.get(_name_of(session, id))
+        return self._durables.get(self.name_of(session, id))
+
+    @staticmethod
+    def name_of(session: ClientSession, id: str) -> str:
+        """The name of such a subscriber."""
+        return _name_of(session, id)
 
     def detach(self, durable: Durable, session: ClientSession | None = None) -> None:
         """A client of a durable subscriber has disconnected, by default all of them. The accepted deliveries are

@@ -85,7 +85,7 @@ class Intake:
     def drop(self, subscription: Subscription, *, forgotten: bool = False) -> None:
         """Have it no longer. What has come for it and was not taken is accepted only if it is ended for good."""
         self.subscriptions.pop(subscription.id, None)
-        untaken = subscription.take_waiting()
+        untaken = subscription._untaken()
         durable = self._durables.get(subscription.durable)
         if durable is not None and forgotten:
             durable.forgotten.add(subscription.id)
@@ -150,7 +150,9 @@ class Intake:
             return
         notification = unpack(packed)
         for subscription in found:
-            subscription._put(Delivery(notification, tuple(ids), durable, ordinal, attempt, subscription))
+            subscription._put(
+                Delivery(notification, tuple(ids), durable, ordinal, attempt, None, subscription)
+            )
         self.waiting += len(found)
         self._moved()
 

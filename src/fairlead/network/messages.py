@@ -19,6 +19,7 @@ __all__ = [
     "Bye",
     "Control",
     "Credit",
+    "Cut",
     "Delegate",
     "Done",
     "Dropped",
@@ -174,6 +175,11 @@ class Subscribe(_Message, frozen=True):
     attempts_max: int = 0
     accept_within: int = 0
     """In microseconds."""
+    ordered: bool = False
+    """Whether the client holds deliveries until a cut says that none before them is to come: then it is sent more
+    than a window."""
+    after: int = 0
+    """Of one that is ordered and not durable: the last place in the log that it knows."""
 
 
 class Unsubscribe(_Message, frozen=True):
@@ -230,6 +236,15 @@ class Renew(_Message, frozen=True):
 
     durable: str
     ordinal: int
+
+
+class Cut(_Message, frozen=True):
+    """Answer behind all that was logged before this, at any broker, and concerns the subscriber of this name, or
+    the subscription of this id that is not durable; with the place in the log, as `passed`."""
+
+    number: int
+    durable: str
+    id: str = ""
 
 
 class Redrive(_Message, frozen=True):
@@ -420,6 +435,8 @@ class Barrier(_Message, frozen=True, tag="Fence"):
     origin: str
     number: int
     patient: bool = True
+    ends: bool = False
+    """Whether the answer has the ends of the logs of all brokers behind."""
 
 
 class Probe(_Message, frozen=True):
@@ -437,6 +454,8 @@ class Passed(_Message, frozen=True, tag="Fenced"):
 
     origin: str
     number: int
+    ends: dict[str, int] = {}
+    """By broker the end of its log, where that was asked for; -1: it has none."""
 
 
 Control: TypeAlias = (
@@ -454,6 +473,7 @@ Control: TypeAlias = (
     | Reject
     | Renew
     | Redrive
+    | Cut
     | Request
     | Listen
     | ReportRequest

@@ -21,6 +21,7 @@ from fairlead.network.barriers import Barriers
 from fairlead.network.calling import Calling, Clock
 from fairlead.network.catch_up import CatchUp
 from fairlead.network.client_sessions import ClientSession
+from fairlead.network.cuts import Cuts
 from fairlead.network.cycles import Cycles
 from fairlead.network.destinations import Link
 from fairlead.network.dispatch import Dispatch
@@ -60,6 +61,7 @@ class Neighbourhood:
         catch_up: CatchUp,
         barriers: Barriers,
         progress: Progress,
+        cuts: Cuts,
         handshakes: Handshakes,
         interests: Interests,
         clock: Clock,
@@ -68,7 +70,7 @@ class Neighbourhood:
         self._outgoing, self._persistence = outgoing, persistence
         self._links, self._sessions, self._clients = links, sessions, clients
         self._router, self._dispatch, self._catch_up = router, dispatch, catch_up
-        self._barriers, self._progress = barriers, progress
+        self._barriers, self._progress, self._cuts = barriers, progress, cuts
         self._handshakes, self._interests = handshakes, interests
         self._clock = clock
         self._newcomers = Newcomers(broker.name, barriers)
@@ -322,7 +324,7 @@ class Neighbourhood:
             self._cycles.probed(session, message, now)
 
     def _passed(self, session: LinkSession, message: wire.Passed, now: int) -> None:
-        self._barriers.answered((message.origin, message.number), session.name)
+        self._barriers.answered((message.origin, message.number), session.name, message.ends)
 
     def _credit(self, session: LinkSession, message: wire.Credit, now: int) -> None:
         if not session.granted <= message.dealt <= session.spent:
@@ -375,17 +377,19 @@ class Neighbourhood:
     def _barrier(self, session: LinkSession, message: wire.Barrier, now: int) -> None:
         if not self._is_open(session):
             return
-        link, answer = self._links[session.name], wire.Passed(message.origin, message.number)
+        link, ends = self._links[session.name], dict[str, int]()
         if message.origin == self._barriers.origin:
-            session.tell(answer)
+            session.tell(wire.Passed(message.origin, message.number))
             return
 
         def passed() -> None:
             # If the connection has been lost since, the barrier comes again over the next one.
             if link.session is not None:
-                link.session.tell(answer)
+                link.session.tell(wire.Passed(message.origin, message.number, ends))
+                if message.ends:
+                    self._cuts.hurry(link.name, ends)
 
-        self._barriers.begin(message, session.name, passed)
+        self._barriers.begin(message, session.name, passed, ends if message.ends else None)
 
     _HANDLERS: Final[dict[type, Callable[[Any, LinkSession, Any, int], None]]] = {
         wire.Ping: _ping,

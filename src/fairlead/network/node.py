@@ -11,6 +11,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     once           copies that arrive by several ways are delivered once
     catch_up       destinations that are behind read on in the log
     barriers       all brokers have synced what came before
+    cuts           all that any broker had logged has come
     persistence    the state and the cursors that outlive the process
     interests      filters: of clients, of neighbours, and what neighbours have to know
     unserved       subscriptions that no advertisement serves any more are removed
@@ -48,6 +49,7 @@ from fairlead.network.calling import Clock
 from fairlead.network.catch_up import CatchUp
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.clientele import Clientele
+from fairlead.network.cuts import Cuts
 from fairlead.network.destinations import Durable, Link
 from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
@@ -122,7 +124,17 @@ class Node:
         self.dispatch = Dispatch(ledger, self.once, counters=self.counters, durables=self.durables)
         self.catch_up = CatchUp(ledger, self.dispatch)
         self.progress = Progress(self.name)
-        self.barriers = Barriers(f"{self.name}/{life}", self.links, self.dispatch)
+        self.barriers = Barriers(
+            f"{self.name}/{life}", self.links, self.dispatch, is_logged=self.persistence.is_logged
+        )
+        self.cuts = Cuts(
+            self.name,
+            barriers=self.barriers,
+            progress=self.progress,
+            links=self.links,
+            durables=self.durables,
+            dispatch=self.dispatch,
+        )
         self.backpressure = Backpressure(
             self.router, self.clients, self._brokers, is_logged=self.persistence.is_logged
         )
@@ -161,6 +173,7 @@ class Node:
             catch_up=self.catch_up,
             barriers=self.barriers,
             progress=self.progress,
+            cuts=self.cuts,
             handshakes=self.handshakes,
             interests=self.interests,
             clock=self._clock,
@@ -211,6 +224,7 @@ class Node:
             router=self.router,
             dispatch=self.dispatch,
             barriers=self.barriers,
+            cuts=self.cuts,
             handshakes=self.handshakes,
             interests=self.interests,
             leaving=self.leaving,
@@ -493,6 +507,8 @@ class Node:
         A session that needs another turn is `dirty` again, and one that had none is the first next time.
         """
         self._turn_time.begin()
+        if self.cuts.is_waiting:
+            self.cuts.look()
         dirty = dict.fromkeys(self.dirty)  # each once: one turn is one turn
         self.dirty.clear()
         late: list[Session] = []
@@ -568,6 +584,7 @@ class Node:
         self.router.tick()
         self.neighbourhood.tick(now)
         self.clientele.tick()
+        self.cuts.tick()
         self.durability.tick(now)
         self._unserved.tick(now)
 

@@ -19,6 +19,7 @@ from fairlead.errors import ConnectionEnded, FairleadError, SealBroken
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.durations import seconds_of
+from fairlead.model.order import OrderKey
 
 if TYPE_CHECKING:
     from fairlead.network.client import Client
@@ -42,6 +43,8 @@ class Delivery:
     ordinal: int = 0
     attempt: int = 1
     """For the how-manieth time a durable subscriber is handed it; after a crash of the broker perhaps one low."""
+    key: OrderKey | None = None
+    """Its place in the total order, where delivery is ordered."""
     _of: Subscription | None = field(default=None, repr=False, compare=False)
 
     async def accept(self) -> None:
@@ -91,6 +94,8 @@ class Subscription:
         self.terms = terms
         """On which terms deliveries are handed out and accepted."""
         self.id, self.filter, self.durable, self.since = id, filter, durable, since
+        self._is_ordered = False
+        """Whether deliveries are put in order here."""
         self.granted = filter
         """The part of the filter that the broker's access policy grants: only that is delivered."""
         self.dropped = 0
@@ -110,7 +115,7 @@ class Subscription:
         self._clear = filter
         """The filter on what the keys of this client open, where something is sealed."""
         self._seen = 0
-        """The last place that came, of what is in the past."""
+        """The last place that came, of what is in no durable subscriber's backlog."""
 
     @property
     def waiting(self) -> int:
@@ -197,6 +202,10 @@ class Subscription:
             return taken
         opened = [self._opened(each, self._sealer) for each in taken]
         return [each for each in opened if each is not None]
+
+    def _untaken(self) -> list[Delivery]:
+        """The deliveries that have come, which nobody will take."""
+        return self.take_waiting()
 
     def _open_with(self, sealer: Sealer, clear: Filter) -> None:
         """Open what is delivered, and hand over what a filter matches then."""

@@ -21,13 +21,15 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from fairlead.errors import ConnectionEnded, NotAcknowledged, SubscriptionEnded
+from fairlead.errors import ConnectionEnded, NotAcknowledged, SubscriptionEnded, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
+from fairlead.model.order import OrderKey
 from fairlead.network import client as asynchronous
 from fairlead.network.addresses import Address, Tls
 from fairlead.network.arguments import Patience, Since
 from fairlead.network.client import Clock, Linking, Publishable
+from fairlead.network.ordering import OrderedSubscription
 from fairlead.network.requesting import Answer, Responding
 from fairlead.network.subscriptions import Closed
 from fairlead.network.survey import surveyed
@@ -35,6 +37,7 @@ from fairlead.network.survey import surveyed
 if TYPE_CHECKING:
     from fairlead.correlation import fair, patterns
     from fairlead.correlation.patterns.building import Expression
+    from fairlead.delivery import Late
     from fairlead.filters.schema import Schema
     from fairlead.log.lineage import Lineage
     from fairlead.network import detection
@@ -185,6 +188,12 @@ class Client:
         window: int = 0,
         attempts_max: int = 0,
         accept_within: Patience = None,
+        order: str = "live",
+        lateness: int | str = 0,
+        until: Since | None = None,
+        backfill: Since | None = None,
+        context: str | Filter | None = None,
+        on_late: Callable[[Late], object] | None = None,
     ) -> Subscription:
         """Subscribe to what a filter matches, as the asynchronous client does; on return every broker knows.
 
@@ -204,6 +213,12 @@ class Client:
                 window=window,
                 attempts_max=attempts_max,
                 accept_within=accept_within,
+                order=order,
+                lateness=lateness,
+                until=until,
+                backfill=backfill,
+                context=context,
+                on_late=on_late,
             )
             try:
                 async with asyncio.timeout(INSTALL_S if timeout is None else timeout):
@@ -240,12 +255,13 @@ class Client:
         since: Since | None = None,
         choice: fair.Choice | str | None = None,
         publish: bool = False,
+        order: str = "live",
     ) -> Detection:
         """Subscribe to what a pattern, or a fair subscription, finds, as the asynchronous client does."""
 
         async def detect() -> detection.Detection:
             made = self._client.detect(
-                pattern, lateness=lateness, since=since, choice=choice, publish=publish
+                pattern, lateness=lateness, since=since, choice=choice, publish=publish, order=order
             )
             await made.installed()
             return made
@@ -424,6 +440,11 @@ class Delivery:
         """For the how-manieth time a durable subscriber is handed it."""
         return self._delivery.attempt
 
+    @property
+    def key(self) -> OrderKey | None:
+        """Its place in the total order, where delivery is ordered."""
+        return self._delivery.key
+
     def accept(self) -> None:
         """It is dealt with, and will not come again."""
         self._client._wait(self._delivery.accept())
@@ -544,6 +565,33 @@ class Subscription(_Reading):
             except SubscriptionEnded:
                 return
             yield notification
+
+    def advance(self, to: Since) -> None:
+        """Of an ordered subscription: no event before an instant will be published any more. What is on its way is
+        waited for."""
+        self._client._wait(self._ordered.advance(to))
+
+    def finish(self) -> None:
+        """Of an ordered subscription: nothing more will be published. What has been is delivered, and then the
+        iteration ends."""
+        self._client._wait(self._ordered.finish())
+
+    @property
+    def late(self) -> int:
+        """Of an ordered subscription: the number of notifications that came behind their place in the order."""
+        return self._ordered.late
+
+    @property
+    def held(self) -> int:
+        """Of an ordered subscription: the number of notifications that wait for the watermark."""
+        return self._ordered.held
+
+    @property
+    def _ordered(self) -> OrderedSubscription:
+        found = self._subscription
+        if not isinstance(found, OrderedSubscription):
+            raise ValueRefused("a live subscription has no watermark", hint='subscribe(…, order="ordered")')
+        return found
 
     def close(self) -> None:
         """Unsubscribe. A durable subscription is released, and continues at the broker."""

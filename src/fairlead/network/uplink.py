@@ -66,6 +66,8 @@ class Uplink:
         self.patience_s = patience_s
         self._hello, self._handlers = hello, handlers
         self.broker = ""
+        self.version = wire.VERSION
+        """The version of the protocol that is spoken with it."""
         """The name of the broker; empty until it has answered once."""
         self.channel: Channel | None = None
         self.connected = asyncio.Event()
@@ -138,6 +140,7 @@ class Uplink:
     def welcome(self, channel: Channel, welcome: wire.Welcome) -> None:
         """The broker has answered on a new connection."""
         self.channel, self.broker, self.frame_max = channel, welcome.broker, welcome.frame_max
+        self.version = welcome.version
         if not channel.met.done():
             channel.met.set_result(True)
         self._out.clear()

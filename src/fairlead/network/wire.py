@@ -82,6 +82,7 @@ from fairlead.network.messages import (
     Bye,
     Control,
     Credit,
+    Cut,
     Delegate,
     Done,
     Dropped,
@@ -145,6 +146,7 @@ __all__ = [
     "Bye",
     "Control",
     "Credit",
+    "Cut",
     "Delegate",
     "Done",
     "Dropped",
@@ -337,6 +339,8 @@ TRANSACTIONS_SINCE: Final = 7
 """The version from which on brokers know of transactions."""
 ATTEMPTS_SINCE: Final = 7
 """The version from which on clients know of attempts."""
+CUTS_SINCE: Final = 7
+"""The version from which on brokers answer for cuts."""
 
 
 def skip(ordinal: int) -> bytes:
