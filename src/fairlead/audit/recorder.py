@@ -142,6 +142,16 @@ class Recorder:
         with self._lock:
             self._stop()
 
+    def flush(self) -> None:
+        """Hand what is recorded to the operating system."""
+        with self._lock:
+            try:
+                if self._stream is not None:
+                    self._stream.flush()
+            except OSError:
+                log.exception("the trace stops: an event could not be recorded")
+                self._stop()
+
     def record(self, event: Event) -> None:
         """Record any event; the methods above are for the common ones."""
         with self._lock:

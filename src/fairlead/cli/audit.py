@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,8 @@ PROPERTIES = (
 )
 """Of runs of fair correlation."""
 ALL = "all"
+LIVE = ("simple", "fifo")
+"""The promises of live brokers together."""
 REJECTED_SHOWN = 5
 VIOLATIONS_SHOWN = 10
 VIOLATIONS_FROM_SPARK = 1_000
@@ -61,7 +64,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trace",
         metavar="TRACE",
-        help="JSON lines (- is standard input), a Parquet file or a directory of them, or a pipeline's output",
+        nargs="+",
+        help="JSON lines (- is standard input), a Parquet file or a directory of them, or a pipeline's output; or"
+        " the files or directories of all brokers of a network, which are judged together",
+    )
+    parser.add_argument(
+        "--at-rest",
+        action="store_true",
+        help="the network is at rest: what is missing from the traces of its brokers will not come",
+    )
+    parser.add_argument(
+        "--merged", metavar="FILE", help="write the traces of all brokers there, as the one that is judged"
     )
     parser.add_argument(
         "--spec",
@@ -90,11 +103,13 @@ def run(arguments: argparse.Namespace) -> int:
     from fairlead.audit import TraceRefused, Verdict
 
     schema = language(arguments)
-    trace = _trace_at(arguments.trace)
+    trace = _network_at(arguments) if _is_network(arguments.trace) else _trace_at(arguments.trace[0])
+    if (arguments.at_rest or arguments.merged) and not trace.runs:
+        raise BadInput("--at-rest and --merged are for the traces of a network's brokers")
     try:
         judged = _judge_of(arguments, trace)(arguments, trace, schema)
     except TraceRefused as error:
-        raise BadInput(f"{arguments.trace}: {error}") from None
+        raise BadInput(f"{trace.name}: {error}") from None
     if not judged.events:
         note("the trace is empty: nothing was judged")
     if judged.report.repeated:
@@ -119,9 +134,17 @@ class _Trace:
     """Whether it is a run of fair correlation, and not a trace."""
     head: tuple[bytes, ...] = ()
     """The lines of standard input that were read to recognise its format."""
+    runs: tuple[str, ...] = ()
+    """The files of the runs of a network's brokers."""
+    is_at_rest: bool = False
+    merged: str = ""
+    """The file in which they are written as one."""
 
     def events(self, schema: Schema | None) -> Iterator[tuple[int, Event | Rejection]]:
         """Each event, or why there is none, with the number of its line or row."""
+        if self.runs:
+            yield from self._merged(schema)
+            return
         if self.tables:
             from fairlead.audit import parquet
 
@@ -132,12 +155,65 @@ class _Trace:
         with opened(self.name) as stream:
             yield from read(chain(self.head, stream), self.name, schema)
 
+    def _merged(self, schema: Schema | None) -> Iterator[tuple[int, Event]]:
+        from fairlead.audit import format_event, read
+        from fairlead.audit.merging import merged
+
+        runs: list[list[Event]] = []
+        for name in self.runs:
+            with opened(name) as stream:
+                # A broker that was killed has not ended its last line.
+                lines = [line for line in stream if line.endswith(b"\n")]
+            events: list[Event]
+            _, events = _read(_Trace(name), read(lines, name, schema))
+            runs.append(events)
+        with contextlib.ExitStack() as files:
+            out = files.enter_context(open(self.merged, "w", encoding="utf-8")) if self.merged else None
+            for number, event in enumerate(merged(runs, at_rest=self.is_at_rest), 1):
+                if out is not None:
+                    out.write(f"{format_event(event)}\n")
+                yield number, event
+
     def steps(self, schema: Schema | None) -> Iterator[tuple[int, Step | Ended | Rejection]]:
         """Each step of a run of fair correlation, or why there is none, with the number of its line."""
         from fairlead.audit.fair.files import read
 
         with opened(self.name) as stream:
             yield from read(chain(self.head, stream), self.name, schema)
+
+
+def _is_network(paths: list[str]) -> bool:
+    """Whether these are runs of brokers: several, or one that says so, or a directory of some."""
+    if len(paths) > 1:
+        return True
+    path = Path(paths[0])
+    if paths[0] == "-" or "://" in paths[0] or not path.exists():
+        return False
+    if path.is_dir():
+        return bool(_runs_below(path))
+    with opened(paths[0]) as stream:
+        return any(b'"change":"broker"' in line for line in _head(stream))
+
+
+def _network_at(arguments: argparse.Namespace) -> _Trace:
+    runs: list[str] = []
+    for path in arguments.trace:
+        runs += _runs_below(Path(path)) if Path(path).is_dir() else [path]
+    if not runs:
+        raise BadInput(f"no traces of brokers at {', '.join(arguments.trace)}", hint="fairlead broker trace")
+    return _Trace(
+        ", ".join(arguments.trace),
+        runs=tuple(runs),
+        is_at_rest=arguments.at_rest,
+        merged=arguments.merged or "",
+    )
+
+
+def _runs_below(directory: Path) -> list[str]:
+    """The files of runs in a directory, or below it: that of a broker's log, or of several."""
+    return sorted(str(each) for each in directory.rglob("traces/*.jsonl")) or sorted(
+        str(each) for each in directory.glob("*.jsonl")
+    )
 
 
 def _trace_at(path: str) -> _Trace:
@@ -250,7 +326,7 @@ def _here(arguments: argparse.Namespace, trace: _Trace, schema: Schema | None) -
 
     events: list[Event]
     lines, events = _read(trace, trace.events(schema))
-    report = audit(events, *_named(arguments))
+    report = audit(events, *(_named(arguments) or (LIVE if trace.runs else ())))
     return _Judged(report, _counts(report), len(events), None if trace.tables else lines)
 
 

@@ -119,6 +119,25 @@ def _add_operations(actions: argparse._SubParsersAction[argparse.ArgumentParser]
     drain.add_argument("--undo", action="store_true", help="take clients again")
     add_connection_options(drain)
     drain.set_defaults(run=_drain)
+    trace = actions.add_parser("trace", help="have a broker trace what happens at its interface")
+    trace.description = (
+        "Have a broker trace the publications, subscriptions and deliveries of its clients, beside its log, until"
+        " --off, over restarts. `fairlead audit` judges a network by the traces of all its brokers. With an access"
+        " policy, it takes the right to manage."
+    )
+    trace.epilog = (
+        "Example: fairlead broker trace -b :7400 --sample 0.01. Exit code: 2 where the broker cannot."
+    )
+    trace.add_argument(
+        "--sample",
+        metavar="P",
+        type=float,
+        default=1.0,
+        help="trace so large a part of all notifications, the same at every broker (default: 1, all)",
+    )
+    trace.add_argument("--off", action="store_true", help="end the trace")
+    add_connection_options(trace)
+    trace.set_defaults(run=_trace)
     reload = actions.add_parser("reload", help="have a broker read its certificates, keys and policy anew")
     reload.description = (
         "Have a running broker read its certificates, keys and access policy anew, as SIGHUP does. The policy"
@@ -292,6 +311,13 @@ def _reload(arguments: argparse.Namespace) -> int:
     with connected(arguments, OPERATOR) as client:
         client.reload()
         note(f"{client.broker} has read its files anew")
+    return 0
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    with connected(arguments, OPERATOR) as client:
+        client.trace(None if arguments.off else arguments.sample)
+        note(f"{client.broker} {'traces nothing more' if arguments.off else 'traces what happens'}")
     return 0
 
 

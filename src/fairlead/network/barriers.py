@@ -10,7 +10,7 @@ origin. It goes over new links as well, so that of two links that close a cycle 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -19,11 +19,12 @@ from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Link
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.link_sessions import LinkSession
+from fairlead.network.tracing import Tracing
 
 __all__ = ["NO_LOG", "BarrierKey", "Barriers", "broker_in"]
 
 NO_LOG: Final = -1
-"""What a broker without a log answers instead of the log's end."""
+"""The answer of a broker without a log, instead of the log's end."""
 
 BarrierKey: TypeAlias = tuple[str, int]
 """The origin of a barrier, a broker and its life, and the barrier's number there."""
@@ -58,9 +59,9 @@ class Barriers:
     """The barriers and probes that one broker has begun or passes on. `origin` names the broker and its life."""
 
     def __init__(
-        self, origin: str, links: Mapping[str, Link], dispatch: Dispatch, *, is_logged: bool
+        self, origin: str, links: Mapping[str, Link], dispatch: Dispatch, tracing: Tracing, *, is_logged: bool
     ) -> None:
-        self.origin, self._is_logged = origin, is_logged
+        self.origin, self._is_logged, self._tracing = origin, is_logged, tracing
         self._links, self._dispatch = links, dispatch
         self.new: dict[str, LinkSession] = {}
         """The connections of new links, over which nothing but probes goes; the earliest first."""
@@ -73,16 +74,28 @@ class Barriers:
         return self.origin, self._begun
 
     def answer(
-        self, session: ClientSession, number: int, *, patient: bool, then: Callable[[], None] = lambda: None
+        self,
+        session: ClientSession,
+        number: int,
+        *,
+        patient: bool,
+        then: Callable[[], None] = lambda: None,
+        ready: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Answer a client when a barrier that begins now has been passed, after doing `then`."""
+        """Answer a client when a barrier that begins now has been passed, after doing `then`.
+
+        `ready` are the subscriptions, by client and id, that a trace calls ready then.
+        """
+        key = self.next_key()
 
         def done() -> None:
             then()
+            if self._tracing.tracer is not None:
+                self._tracing.tracer.acknowledged(*key, ready)
             if not session.ended:
                 session.tell(wire.Done(number))
 
-        self.begin(wire.Barrier(*self.next_key(), patient), "", done)
+        self.begin(wire.Barrier(*key, patient), "", done)
 
     def begin(
         self,
@@ -97,6 +110,8 @@ class Barriers:
         """
 
         def begin() -> None:
+            if self._tracing.tracer is not None:
+                self._tracing.tracer.barrier(barrier.origin, barrier.number)
             if ends is not None:
                 ends[broker_in(self.origin)] = self._dispatch.reached if self._is_logged else NO_LOG
             ahead = {name for name, link in self._links.items() if barrier.patient or link.ready}

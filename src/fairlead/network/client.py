@@ -72,6 +72,7 @@ from fairlead.network.publications import Publications, fail
 from fairlead.network.requesting import Answer, Requester, Responding
 from fairlead.network.subscriptions import Closed, Delivery, Subscription
 from fairlead.network.uplink import Handlers, Uplink
+from fairlead.network.wire import OFF
 from fairlead.security.principals import SEPARATOR
 
 if TYPE_CHECKING:
@@ -605,6 +606,14 @@ class Client:
     async def reload(self) -> None:
         """Have the broker read its certificates, keys and access policy anew; BrokerRefused if they are wrong."""
         await self._request(lambda number: wire.Operate(number, "reload"))
+
+    async def trace(self, sample: float | None = 1.0) -> None:
+        """Have the broker trace what happens at its interface, for the audit, of such a part of all notifications.
+
+        None: no more. It goes on when the broker is started anew.
+        """
+        name = OFF if sample is None else str(sample)
+        await self._request(lambda number: wire.Operate(number, "trace", name))
 
     async def link(self, url: str) -> Linking:
         """Have the broker call another one, and stay linked to it; BrokerRefused, where that cannot be.

@@ -80,6 +80,8 @@ class ClientSession(Session):
 
     def deliver(self, offset: int, recipient: Recipient, packed: bytes) -> None:
         """Deliver to a subscription that is not durable."""
+        if offset != NO_OFFSET and not self.ended and (tracer := self._outgoing.tracing.tracer) is not None:
+            tracer.notified(self.client, packed, recipient.subscriptions)
         self._counters.delivered += 1
         size = len(packed)
         head = recipient.heads.get(size) or recipient.head_of(size)
@@ -108,6 +110,9 @@ class ClientSession(Session):
 
     def deliver_records(self, offsets: Sequence[int], recipient: Recipient, relays: Relays) -> None:
         """Deliver several records of the log."""
+        if not self.ended and (tracer := self._outgoing.tracing.tracer) is not None:
+            for packed in relays.each:
+                tracer.notified(self.client, packed, recipient.subscriptions)
         self.deliver_all(recipient, relays)
 
     def _queue(self, frame: bytes) -> None:

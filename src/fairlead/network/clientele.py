@@ -127,6 +127,8 @@ class Clientele:
         self._outgoing.backpressure.unblock(session)
         for durable in list(session.durables.values()):
             self._durability.detach(durable, session)
+        if (tracer := self._outgoing.tracing.tracer) is not None:
+            tracer.unsubscribed(session.client)
         self._clients.pop(session.name, None)
         self._guard.unbind(session.client)
         self._leaving.begin(session.client)
@@ -172,6 +174,8 @@ class Clientele:
         else:
             self._interests.call(calls.Subscribe(session.client, message.id, filter), now)
             self._barriers.answer(session, message.number, patient=False)
+            if (tracer := self._outgoing.tracing.tracer) is not None:
+                tracer.subscribed(session.client, message.id, filter)
         if not message.durable:
             self._hold(session, "subscription", message, filter)
 
@@ -208,7 +212,13 @@ class Clientele:
             self._interests.call(calls.Unsubscribe(session.client, message.id), now)
         if not message.durable:
             session.hold_filter("subscription", message.id)
-        self._dispatch.after_sync(lambda: session.tell(wire.Done(message.number)))
+
+        def done() -> None:
+            if not message.durable and (tracer := self._outgoing.tracing.tracer) is not None:
+                tracer.unsubscribed(session.client, message.id)
+            session.tell(wire.Done(message.number))
+
+        self._dispatch.after_sync(done)  # what came before goes to it
 
     def _release(self, session: ClientSession, message: wire.Release, now: int) -> None:
         if message.durable in session.durables:

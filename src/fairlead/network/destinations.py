@@ -71,6 +71,7 @@ class Durable(Outbox):
             "_counters",
             "_once",
             "_router",
+            "_tracing",
             "acknowledged",
             "attached",
             "claimed",
@@ -95,6 +96,7 @@ class Durable(Outbox):
     ) -> None:
         super().__init__(Outflow("durable", To.AWAY), cursor, outgoing.limits.window)
         self._counters, self._router, self._once, self.name = outgoing.counters, router, once, name
+        self._tracing = outgoing.tracing
         self.client = f"d:{name}"
         self.ends = ends
         """Whether it ends with its session: so one can subscribe to the past without being durable."""
@@ -272,6 +274,8 @@ class Durable(Outbox):
 
     def _hand(self, handout: Handout[ClientSession], deliveries: Sequence[tuple[bytes, bytes]]) -> None:
         for head, packed in deliveries:
+            if handout.attempt == 1:
+                self._trace(head, packed)
             is_told = handout.attempt > 1 and handout.member.version >= wire.ATTEMPTS_SINCE
             told = wire.deliver_again(head, handout.attempt) if is_told else head
             handout.member.send(wire.deliver(handout.ordinal + 1, told, packed))
@@ -337,8 +341,14 @@ class Durable(Outbox):
             return
         else:
             self.unconfirmed[offset] = None
+            self._trace(recipient.ids, packed)
         self._counters.delivered += 1
         session.send(wire.deliver(offset + 1, recipient.ids, packed))
+
+    def _trace(self, head: bytes, packed: bytes) -> None:
+        """Trace that a record of the log is handed out."""
+        if (tracer := self._tracing.tracer) is not None:
+            tracer.notified(self.client, packed, wire.subscriptions_in(head))
 
     def deliver_all(self, recipient: Recipient, relays: Relays) -> None:
         """Deliver several that are in no log."""
@@ -399,6 +409,8 @@ class Durable(Outbox):
 
     def attach(self, session: ClientSession, dispatched: int, now: int) -> None:
         """A client is this subscriber from now on, or one of its members."""
+        if (tracer := self._tracing.tracer) is not None:
+            tracer.again(self.client)
         is_first = not self.members
         if is_first:
             if self.assignments is None:
@@ -449,6 +461,7 @@ class Durable(Outbox):
             return
         for head, packed in self.deliveries_of(record):
             self.unconfirmed[record.offset] = None
+            self._trace(head, packed)
             session.send(wire.deliver(record.offset + 1, head, packed))
             self._counters.delivered += 1
 

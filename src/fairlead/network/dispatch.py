@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from fairlead.broker.publications import (
+    NO_OFFSET,
     AcknowledgeAll,
     AnswerDuplicates,
     Append,
@@ -31,6 +32,7 @@ from fairlead.network.ledger import Ledger
 from fairlead.network.once import Once
 from fairlead.network.router import Fanout
 from fairlead.network.sessions import Counters, Session
+from fairlead.network.tracing import Tracing
 
 __all__ = ["Dispatch", "Taken"]
 
@@ -60,8 +62,15 @@ class Dispatch:
     """The notifications that wait for the log to be synced. Without a ledger none waits."""
 
     def __init__(
-        self, ledger: Ledger | None, once: Once, *, counters: Counters, durables: Mapping[str, Durable]
+        self,
+        ledger: Ledger | None,
+        once: Once,
+        *,
+        counters: Counters,
+        durables: Mapping[str, Durable],
+        tracing: Tracing,
     ) -> None:
+        self._tracing = tracing
         self._ledger, self._once, self._counters, self._durables = ledger, once, counters, durables
         self._publications: Publications[Session, Fanout, bytes] = Publications(
             None if ledger is None else _LedgerLog(ledger)
@@ -128,6 +137,11 @@ class Dispatch:
             self._CARRY_OUT[type(effect)](self, effect)
 
     def _send_on(self, effect: SendOn[Session, Fanout, bytes]) -> None:
+        tracer = self._tracing.tracer
+        if tracer is not None and not effect.origin.logs_relays:
+            for offset, _, content, _ in effect.entries:
+                if offset != NO_OFFSET:
+                    tracer.published(content)
         for fanout, records in groupby(effect.entries, _fanout):
             try:
                 self._once.send_records(fanout, [*records], are_relayed=effect.origin.logs_relays)

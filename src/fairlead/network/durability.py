@@ -157,7 +157,11 @@ class Durability:
         # Those who knew of it before are not waited for where they are away.
         patient = not ends and message.id not in durable.acknowledged
         self._barriers.answer(
-            session, message.number, patient=patient, then=lambda: durable.acknowledged.add(message.id)
+            session,
+            message.number,
+            patient=patient,
+            then=lambda: durable.acknowledged.add(message.id),
+            ready=() if ends or self._guard.is_on else ((durable.client, message.id),),
         )
         # What it missed follows when those who asked before have been answered.
         self._dispatch.after_sync(lambda: self.serve(durable))
@@ -244,6 +248,8 @@ class Durability:
             memory.hold_lasting(name, message.id, size)
         if durable is None:
             durable = self._new(name, since, ends=ends)
+        if (tracer := self._outgoing.tracing.tracer) is not None:
+            tracer.subscribed(durable.client, message.id, filter)
         durable.subscriptions[message.id] = (filter, since)
         durable.granted.pop(message.id, None)
         self._interests.call(calls.Subscribe(durable.client, message.id, filter), now)
@@ -267,6 +273,8 @@ class Durability:
             self.detach(durable)
             self._end(durable)
         else:
+            if (tracer := self._outgoing.tracing.tracer) is not None:
+                tracer.unsubscribed(durable.client, id)
             del durable.subscriptions[id]
             durable.granted.pop(id, None)
             durable.claimed.discard(id)
@@ -364,6 +372,8 @@ class Durability:
     def _end(self, durable: Durable) -> None:
         for id in durable.subscriptions:
             self._outgoing.memory.release_lasting(durable.name, id)
+        if (tracer := self._outgoing.tracing.tracer) is not None:
+            tracer.unsubscribed(durable.client)
         self._leaving.begin(durable.client)
         self._guard.unbind(durable.client)
         self._durables.pop(durable.name, None)

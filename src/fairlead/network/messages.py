@@ -308,7 +308,8 @@ class ReportRequest(_Message, frozen=True, tag="Ask"):
 
 
 class Operate(_Message, frozen=True):
-    """An operator's action: `end` the connection of a client, `drain`, `resume` or `reload` the broker."""
+    """An operator's action: `end` the connection of a client, `drain`, `resume` or `reload` the broker, `trace` a
+    sample of what happens there."""
 
     number: int
     action: str

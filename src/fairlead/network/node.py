@@ -26,6 +26,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     outflow        what becomes of notifications for a destination: states
     inspection     the status of the broker
     operations     what an operator asks of it
+    tracing        what happens at its interface, for the audit
     guard          what each connection may do, by the access policy
 """
 
@@ -39,7 +40,9 @@ from typing import Final
 from fairlead.broker import Broker
 from fairlead.broker.progress import Progress
 from fairlead.broker.publications import NO_OFFSET
-from fairlead.errors import FairleadError, Forbidden, LogFull, ProtocolError
+from fairlead.errors import FairleadError, Forbidden, LogFull, ProtocolError, ValueRefused
+from fairlead.filters.filter import Filter
+from fairlead.log.records import PUBLICATION
 from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.admission import Admission
@@ -74,6 +77,7 @@ from fairlead.network.reports import Status, Tables
 from fairlead.network.router import Fanout, Router
 from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
+from fairlead.network.tracing import Tracer, Tracing
 from fairlead.network.transacting import Transactions
 from fairlead.network.turns import Turn
 from fairlead.network.unserved import Unserved
@@ -121,11 +125,18 @@ class Node:
         self.persistence = Persistence(ledger)
         self.router = Router(broker, self.links)
         self.once = Once(ledger, self.links, self.counters)
-        self.dispatch = Dispatch(ledger, self.once, counters=self.counters, durables=self.durables)
+        self.tracing = Tracing()
+        self.dispatch = Dispatch(
+            ledger, self.once, counters=self.counters, durables=self.durables, tracing=self.tracing
+        )
         self.catch_up = CatchUp(ledger, self.dispatch)
         self.progress = Progress(self.name)
         self.barriers = Barriers(
-            f"{self.name}/{life}", self.links, self.dispatch, is_logged=self.persistence.is_logged
+            f"{self.name}/{life}",
+            self.links,
+            self.dispatch,
+            self.tracing,
+            is_logged=self.persistence.is_logged,
         )
         self.cuts = Cuts(
             self.name,
@@ -140,7 +151,13 @@ class Node:
         )
         self.memory = Memory(self.limits.memory_bytes)
         self.outgoing = Outgoing(
-            self.name, self.limits, self.counters, self.dirty, self.backpressure, self.memory
+            self.name,
+            self.limits,
+            self.counters,
+            self.dirty,
+            self.backpressure,
+            self.memory,
+            self.tracing,
         )
         self._turn_time = Turn(lambda: 0.0) if turn is None else turn
         self.interests = Interests(
@@ -553,6 +570,44 @@ class Node:
             self.catch_up.read_on(outbox)
             outbox.drained()
 
+    # -- the trace ---------------------------------------------------------------------------------------------
+
+    def trace(self, tracer: Tracer) -> None:
+        """Trace from now on: first what is in the log, then what the clients have, then what happens.
+
+        A durable subscription is ready when a barrier says so: what was published before need not come again.
+        """
+        if self.ledger is None:
+            raise ValueRefused("a broker without a log traces nothing: what it promises is about its log")
+        self.stop_tracing()
+        self.tracing.tracer = tracer
+        with self.ledger.reader(self.ledger.log.first, PUBLICATION, synced=False) as reader:
+            tracer.begin(each.payload for each in reader if each.offset < self.dispatch.reached)
+        for client, id, filter in self._subscriptions():
+            tracer.subscribed(client, id, filter)
+        lasting = [
+            (durable.client, id)
+            for durable in self.durables.values()
+            if not durable.ends
+            for id in durable.acknowledged
+        ]
+        ready = () if self.guard.is_on else lasting
+        key = self.barriers.next_key()
+        self.barriers.begin(wire.Barrier(*key, True), "", lambda: tracer.acknowledged(*key, ready))
+
+    def stop_tracing(self) -> None:
+        """Trace nothing more."""
+        tracer, self.tracing.tracer = self.tracing.tracer, None
+        if tracer is not None:
+            tracer.end()
+
+    def _subscriptions(self) -> Iterator[tuple[str, str, Filter]]:
+        """The subscriptions of all clients, as they were requested."""
+        for name in self.broker.clients:
+            declared = self.broker.clients[name].subscriptions
+            for id, filter in declared.by_id.items():
+                yield name, id, declared.requested.get(id, filter)
+
     # -- the log -----------------------------------------------------------------------------------------------
 
     @property
@@ -603,5 +658,7 @@ class Node:
         for outbox in [*self.links.values(), *self.durables.values()]:
             outbox.close()
         self.save(now)
+        if self.tracing.tracer is not None:
+            self.tracing.tracer.stop()
         if self.ledger is not None:
             self.ledger.close(self.dispatch.reached, now)

@@ -40,6 +40,8 @@ class Operations:
         self._clients, self._durables = clients, durables
         self.is_draining = False
         self.reload: Callable[[], None] = lambda: None
+        self.trace: Callable[[str], None] = lambda sample: None
+        """Begins a trace of a sample, or ends it where that is "off". The driver's to do."""
         """Read certificates, keys and the policy anew; FairleadError where they are wrong. The driver's to do."""
 
     def check(self, name: str) -> None:
@@ -72,6 +74,10 @@ class Operations:
         self.reload()
         return 0
 
+    def _trace(self, requester: ClientSession, name: str) -> int:
+        self.trace(name)
+        return 0
+
     def _resume(self, requester: ClientSession, name: str) -> int:
         self.is_draining = False
         return 0
@@ -81,6 +87,7 @@ class Operations:
         "drain": _drain,
         "resume": _resume,
         "reload": _reload,
+        "trace": _trace,
     }
 
     def backlogs(self) -> list[Backlog]:

@@ -61,12 +61,12 @@ NETWORK: Final = "network"
 """The source of the queue's watermark that is never heard: so the watermark is where punctuations put it."""
 ALWAYS: Final = Validity()
 TICK_S: Final = 0.25
-"""How often the client's clock is looked at while nothing comes."""
+"""The time after which the client's clock is looked at while nothing comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How a subscription is ordered: what it is about, and what else takes part in the order."""
+    """The order of a subscription: what it is about, and what else takes part in the order."""
 
     filter: Filter
     context: Filter | None = None
@@ -77,7 +77,7 @@ class Order:
 
     @property
     def wanted(self) -> Filter:
-        """What has to be brought here."""
+        """The filter on all that has to be brought here."""
         return self.filter if self.context is None else Or.of([self.filter, self.context])
 
 
@@ -171,7 +171,7 @@ class Arrangement:
         return released
 
     def give_up(self) -> list[Delivery]:
-        """What is held, which nobody will be handed."""
+        """Return the deliveries that are held, which nobody will be handed."""
         held, self._held = self._held, {}
         return [*held.values()]
 
@@ -363,7 +363,7 @@ def order_of(
     on_late: object,
     terms: Terms,
 ) -> Order | None:
-    """How a subscription with these arguments is ordered; None: it is live. ValueRefused where they contradict."""
+    """The order of a subscription with these arguments; None: it is live. ValueRefused where they contradict."""
     lateness_us = duration_of(lateness)
     if not is_ordered(order):
         if lateness_us or any(each is not None for each in (until, backfill, context, on_late)):

@@ -17,11 +17,12 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
-from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError
+from fairlead.errors import FairleadError, LogFailed, LogFull, NetworkError, ProtocolError, ValueRefused
 from fairlead.log.identities import Written
 from fairlead.model import Notification
 from fairlead.network import wire
@@ -42,6 +43,7 @@ from fairlead.network.memory import Holder
 from fairlead.network.node import Node
 from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings
+from fairlead.network.tracing import DIRECTORY, SWITCH, Tracer, run_after, sample_of
 from fairlead.network.turns import Turn
 from fairlead.security import Principal
 from fairlead.security.delegations import Delegations
@@ -433,6 +435,9 @@ class Server:
         node.clientele.principal_of = self.authentication.renewed
         self.authentication.on_refused = node.guard.unauthenticated
         node.operations.reload = self._reload
+        node.operations.trace = self._trace
+        if self.settings.data is not None and (Path(self.settings.data) / DIRECTORY / SWITCH).exists():
+            self._begin_trace()
         if security.log is not None:
             node.guard.records.open(security.log)
         if node.guard.policy is not None:
@@ -460,6 +465,36 @@ class Server:
         context = server_context(self.settings.tls, self.refusals, asks=asks)
         self._contexts.append(context)
         return context
+
+    def _trace(self, given: str) -> None:
+        """Begin a trace of a sample, over restarts, or end it."""
+        if given != wire.OFF:
+            sample_of(given)
+        switch = self._traces / SWITCH
+        if given == wire.OFF:
+            switch.unlink(missing_ok=True)
+            self.node.stop_tracing()
+            return
+        self._traces.mkdir(exist_ok=True)
+        switch.write_text(given, encoding="utf-8")
+        self._begin_trace()
+
+    @property
+    def _traces(self) -> Path:
+        settings = self.settings
+        if settings.data is None:
+            raise ValueRefused("a broker without a log traces nothing: what it promises is about its log")
+        if settings.scopes is not None:
+            raise ValueRefused(
+                "a broker with scopes is not traced: what it delivers follows from their graph, too"
+            )
+        return Path(settings.data) / DIRECTORY
+
+    def _begin_trace(self) -> None:
+        """Trace a run, where an operator has asked for it, now or before the broker was started anew."""
+        run, path = run_after(self._traces)
+        sample = sample_of((self._traces / SWITCH).read_text(encoding="utf-8"))
+        self.node.trace(Tracer(self.settings.name, run, path, sample=sample, schema=self.settings.language))
 
     def reload(self) -> None:
         """Read the certificates, keys and the policy anew. If one of them cannot be read, nothing changes.

@@ -21,6 +21,7 @@ from fairlead.network.inflow import Inflow
 from fairlead.network.memory import Memory
 from fairlead.network.peers import GONE, Peer
 from fairlead.network.settings import Limits
+from fairlead.network.tracing import Tracing
 
 if TYPE_CHECKING:
     from fairlead.network.destinations import Durable, Link
@@ -57,6 +58,7 @@ class Outgoing:
     """The sessions that have something to send, or wait for their turn; the first has waited for longest."""
     backpressure: Backpressure
     memory: Memory
+    tracing: Tracing
 
 
 class Session(ABC):
@@ -112,6 +114,8 @@ class Session(ABC):
     def flush(self) -> None:
         """Hand out what is to be sent."""
         if self.out and not self.inflow.has_ended:
+            if (tracer := self._outgoing.tracing.tracer) is not None:
+                tracer.flush()  # before the frames that follow from what it has traced
             frames = self.take_out()
             self.written += len(frames)
             self.peer.write(frames)
@@ -226,6 +230,8 @@ class Session(ABC):
             return
         self.inflow.end()
         if self.out:
+            if (tracer := self._outgoing.tracing.tracer) is not None:
+                tracer.flush()
             self.peer.write(self.take_out())
         self.peer.close()
         self._on_lost(self)

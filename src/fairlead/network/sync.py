@@ -380,6 +380,13 @@ class Client:
         """Have the broker read its certificates, keys and access policy anew; BrokerRefused if they are wrong."""
         self._wait(self._client.reload())
 
+    def trace(self, sample: float | None = 1.0) -> None:
+        """Have the broker trace what happens at its interface, for the audit, of such a part of all notifications.
+
+        None: no more. It goes on when the broker is started anew.
+        """
+        self._wait(self._client.trace(sample))
+
     def unlink(self, neighbour: str) -> None:
         """Have the broker end a link: to the neighbour of that name, or to the address that it waits for."""
         self._wait(self._client.unlink(neighbour))

@@ -212,6 +212,7 @@ __all__ = [
     "relays_before",
     "skip",
     "stored",
+    "subscriptions_in",
     "transaction",
 ]
 
@@ -331,6 +332,8 @@ def parse_relay(payload: bytes) -> tuple[int, bytes]:
     return number, payload[begin:]
 
 
+OFF: Final = "off"
+"""The name with which an operator ends a trace."""
 PART_OF: Final = "\0version "
 """The prefix of a version's number; no id of a subscription begins with it."""
 ATTEMPT: Final = "\0attempt "
@@ -384,6 +387,12 @@ def deliver_head(subscriptions: tuple[str, ...], part: tuple[int, int] = (1, 1))
     if part[1] > 1:
         subscriptions = (*subscriptions, f"{PART_OF}{part[0]}/{part[1]}")
     return _encoder.encode(subscriptions)
+
+
+def subscriptions_in(head: bytes) -> list[str]:
+    """The ids of subscriptions in the head of a delivery."""
+    ids: list[str] = msgspec.msgpack.decode(head)
+    return part_in(ids)[0]
 
 
 def deliver_again(head: bytes, attempt: int) -> bytes:
