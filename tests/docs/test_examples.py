@@ -36,7 +36,13 @@ SHOWN = {"", "ebnf", "json", "make", "mermaid", "sh", "sql", "text", "toml", "xm
 # They would install, or start this very test again; in a `sh` block they are shown and not run.
 NOT_RUN = {"apt-get", "git", "make", "pip", "sudo"}
 # On these pages a port that begins with 74, as brokers have, stands for one that is free.
-NETWORKED = {"docs/network.md", "docs/secured-network.md", "docs/security.md", "docs/service.md"}
+NETWORKED = {
+    "docs/coming-from.md",
+    "docs/network.md",
+    "docs/secured-network.md",
+    "docs/security.md",
+    "docs/service.md",
+}
 PORT = re.compile(r"\b74\d\d\b")
 PATIENCE_S = 600  # one that starts Spark takes its time on a busy machine
 
