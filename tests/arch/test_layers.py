@@ -24,7 +24,8 @@ STAGES = frozenset(
 KERNEL = (
     BASE
     | STAGES
-    | {*("audit", "broker", "configuration", "dialects", "drawing", "kafka", "log", "rules", "security")}
+    | {*("audit", "broker", "configuration", "dialects", "drawing", "kafka", "log", "markup", "rules")}
+    | {"security"}
 )
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
@@ -34,6 +35,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "configuration": frozenset({"errors"}),
     "drawing": frozenset(),
     "kernels": frozenset(),
+    "markup": frozenset(),
     "model": frozenset({"errors", "kernels"}),
     "filters": frozenset({"errors", "model"}),
     **dict.fromkeys(STAGES, BASE),

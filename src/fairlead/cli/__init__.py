@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "redrive": "hand out the dead deliveries of a durable subscriber again",
     "top": "watch what brokers are doing, live",
     "topology": "draw the network of brokers, with its routing tables",
+    "console": "show a network of brokers in the browser, and try filters, patterns and scopes",
     "scope": "check, draw, explain and compare scope graphs: which component sees which notifications",
     "policy": "check an access policy: roles, and what they may publish and subscribe to",
     "keys": "the keys of sealed attributes: rotate, share and take them",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
-from fairlead.cli.inputs import add_language_options, filter_lines, language, never_matches, opened, read_text
+from fairlead.cli.inputs import add_language_options, filter_lines, language, opened, read_text
 from fairlead.cli.terminal import Progress, complain, emit_json, note, paint, say, write_utf8
 from fairlead.configuration import suggestion
 from fairlead.errors import BadInput, FairleadError, ValueRefused
@@ -169,6 +169,8 @@ def _queries(arguments: argparse.Namespace, schema: Schema | None) -> Iterator[_
 
 def _remark(where: str, question: Query, schema: Schema | None) -> None:
     """Say which steps can take nothing at all."""
+    from fairlead.filters.explain import never_matches
+
     for filter in dict.fromkeys(question.filters):
         if (remark := never_matches(filter, schema)) is not None:
             note(f"{where}: [{filter}]: {remark}")

@@ -11,7 +11,6 @@ from fairlead.cli.inputs import (
     add_language_options,
     filter_lines,
     language,
-    never_matches,
     opened,
     read_filter,
 )
@@ -169,6 +168,8 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 def _check(text: str, schema: Schema | None, as_json: bool, place: dict[str, int], where: str) -> bool:
     """Check one filter, and print the result."""
+    from fairlead.filters.explain import never_matches
+
     try:
         filter = read_filter(text, schema, where)
     except BadInput as error:

@@ -20,7 +20,6 @@ __all__ = [
     "add_language_options",
     "filter_lines",
     "language",
-    "never_matches",
     "opened",
     "read_filter",
     "read_text",
@@ -70,18 +69,6 @@ def read_filter(
     from fairlead.filters.language import parse
 
     return read_text(parse, text, schema, where)
-
-
-def never_matches(filter: Filter, schema: Schema | None) -> str | None:
-    """The remark that no notification can match a filter, with the constraints that never hold; None: some can."""
-    from fairlead.filters import simplify
-    from fairlead.filters.filter import NOTHING, leaves
-
-    if simplify(filter, schema) != NOTHING:
-        return None
-    remark = "no notification can match it"
-    never = dict.fromkeys(str(leaf) for leaf in leaves(filter) if simplify(leaf, schema) == NOTHING)
-    return f"{remark}: {', '.join(never)} never holds" if never and str(filter) not in never else remark
 
 
 def read_text(

@@ -1,4 +1,4 @@
-"""HTTP in front of a broker: publish and subscribe with CloudEvents 1.0; health, metrics, OpenAPI.
+"""HTTP in front of a broker: publish and subscribe with CloudEvents 1.0; health, metrics, OpenAPI; the console.
 
 The law: a publication over HTTP is acknowledged as any other, when its record is synced, and a subscriber over
 HTTP receives what any other client receives.
@@ -15,6 +15,7 @@ HTTP receives what any other client receives.
     pipelines    those of a running pipeline
     openapi      the description that the tests check all this against
     problems     refusals
+    views        the console in the browser
 
 A request acts for the principal of its `Authorization` header or certificate, by the broker's access policy.
 Without a policy every program that reaches the port can publish and subscribe.

@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
-from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
@@ -28,6 +28,8 @@ from fairlead.console.openapi import DOCUMENT, OPERATIONS
 from fairlead.console.problems import Problem
 from fairlead.console.sites import Sites
 from fairlead.console.streams import EVENT_STREAM, EventStream, converse
+from fairlead.console.views import Network, Within, views
+from fairlead.console.views.network import surveys_within
 from fairlead.errors import (
     AccessRefused,
     BrokerRefused,
@@ -45,7 +47,7 @@ from fairlead.network.server import Server, micros
 from fairlead.security import Principal
 from fairlead.security.principals import NOBODY
 
-__all__ = ["Gateway", "HttpLimits"]
+__all__ = ["HANDLERS", "Gateway", "HttpLimits"]
 
 METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "POST"})
 ANSWERS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
@@ -53,7 +55,8 @@ ANSWERS: Final = frozenset({"http.response.start", "websocket.accept", "websocke
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="fairlead", Basic realm="fairlead"'}
 PEER: Final = "peer certificate"
 """The key under which the state of a connection has the certificate of the other side."""
-ROUTES: Final = frozenset(path for path, _ in OPERATIONS)
+CONSOLE: Final = "/console"
+ROUTES: Final = frozenset(path for path, _ in OPERATIONS) | {CONSOLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class Gateway:
         """The client session of each principal, for requests that are no streams; the latest last."""
         self._opening = asyncio.Lock()
         self._receiving = 0
+        self._surveys = surveys_within(server)
         self.app = Starlette(
             routes=[
                 Route("/events", self._events, methods=["GET", "POST"]),
@@ -107,12 +111,14 @@ class Gateway:
                 Route("/readyz", self._readiness),
                 Route("/metrics", self._guarded_metrics),
                 Route("/openapi.json", self._description),
+                Route(CONSOLE, self._console),
+                Mount(CONSOLE, routes=views(self._view, self._body)),
             ],
             middleware=[
                 Middleware(_Counted, requests=self.requests),
                 *_cross_origin(server.settings.origins),
             ],
-            exception_handlers=_HANDLERS,
+            exception_handlers=HANDLERS,
         )
         self.health = Starlette(
             routes=[
@@ -120,7 +126,7 @@ class Gateway:
                 Route("/readyz", self._readiness),
                 Route("/metrics", self._metrics),
             ],
-            exception_handlers=_HANDLERS,
+            exception_handlers=HANDLERS,
         )
         """Health and metrics alone, for a listener of their own."""
 
@@ -364,6 +370,25 @@ class Gateway:
     async def _description(self, request: Request) -> Response:
         return _json(DOCUMENT)
 
+    # -- the console -------------------------------------------------------------------------------------------
+
+    async def _console(self, request: Request) -> Response:
+        return RedirectResponse(f"{CONSOLE}/")
+
+    async def _view(self, request: Request, right: str) -> Network:
+        """The network as the principal of a request may see it."""
+        if request.method == "POST":
+            self._sites.check_page(request)
+        else:
+            self._sites.check_host(request)
+        principal = await self._principal(request, right)
+        return Within(
+            self.server,
+            self._surveys,
+            lambda: self._acting(principal),
+            lambda notification: self._identified(notification, principal),
+        )
+
 
 def readiness(server: Server) -> Readiness:
     """Whether a broker is ready, and if not, what is missing."""
@@ -442,7 +467,7 @@ class _Counted:
         async def counted(message: Message) -> None:
             if message["type"] in ANSWERS:
                 path, method = scope.get("path", ""), scope.get("method", "GET")
-                route = "/subscriptions/{name}" if path.startswith("/subscriptions/") else path
+                route = _route_of(path)
                 key = (
                     method if method in METHODS else "other",
                     route if route in ROUTES else "other",
@@ -454,7 +479,14 @@ class _Counted:
         await self._app(scope, receive, counted)
 
 
-_HANDLERS: Final[dict[Any, Any]] = {
+def _route_of(path: str) -> str:
+    """The route that a path is counted under."""
+    if path.startswith("/subscriptions/"):
+        return "/subscriptions/{name}"
+    return CONSOLE if path.startswith(f"{CONSOLE}/") else path
+
+
+HANDLERS: Final[dict[Any, Any]] = {
     Problem: _problem_response,
     ConnectionEnded: _ended_response,
     HTTPException: _framework_response,

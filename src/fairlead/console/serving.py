@@ -24,7 +24,7 @@ from fairlead.network.memory import Holder
 from fairlead.network.server import Server
 from fairlead.network.settings import Address, http_url
 
-__all__ = ["Serving", "serve"]
+__all__ = ["Serving", "listen", "serve"]
 
 quiet_log: Final = logging.getLogger("uvicorn.error.websockets")
 quiet_log.setLevel(logging.WARNING)  # without an access log, nobody is told who connects
@@ -121,7 +121,7 @@ async def _listening(
                 f"HTTP at {http_url(address)} is to be secure", hint="give the broker a certificate: [tls]"
             )
         config.ssl = server.tls_context()
-    listening = _listen(address)
+    listening = listen(address)
     http = _Uvicorn(config, listening, server.settings.limits.handshake_seconds)
     serving = asyncio.create_task(http.serve(sockets=[listening]))
     try:
@@ -258,7 +258,8 @@ class _Uvicorn(uvicorn.Server):
             self.begun.set()
 
 
-def _listen(address: Address) -> socket.socket:
+def listen(address: Address) -> socket.socket:
+    """A socket that listens at an address. NetworkError."""
     try:
         [(family, *_, place), *_] = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         return socket.create_server(place[:2], family=family, backlog=1_024)

@@ -16,13 +16,15 @@ from typing import Any, Final, Literal
 
 from fairlead.errors import ValueRefused
 from fairlead.filters.constraint import Constraint, Extended, Op, Range
-from fairlead.filters.filter import EVERYTHING, And, Filter, Not, Or
+from fairlead.filters.filter import EVERYTHING, NOTHING, And, Filter, Not, Or, leaves
 from fairlead.filters.paths import Selection
+from fairlead.filters.schema import Schema
+from fairlead.filters.simplify import simplify
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Term
 from fairlead.model import ABSENT, Kind, Multi, Notification, Record, Rectangle, kind_of, number_of
 from fairlead.model.encoding import encode
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "explain", "never_matches"]
 
 MARKS: Final = {"utf": ("✓", "✗"), "ascii": ("+", "-")}
 JOINS: Final = {"all": "all of", "any": "one of", "not": "not"}
@@ -122,6 +124,15 @@ def explain(filter: Filter, notification: Notification) -> Explanation:
             holds = filter.matches(notification)
             verdict = "holds" if holds else "does not hold"
             return Explanation(filter, holds, sentence=f"{_cut(str(filter))} {verdict}")
+
+
+def never_matches(filter: Filter, schema: Schema | None = None) -> str | None:
+    """The remark that no notification can match a filter, with the constraints that never hold; None: some can."""
+    if simplify(filter, schema) != NOTHING:
+        return None
+    remark = "no notification can match it"
+    never = dict.fromkeys(str(leaf) for leaf in leaves(filter) if simplify(leaf, schema) == NOTHING)
+    return f"{remark}: {', '.join(never)} never holds" if never and str(filter) not in never else remark
 
 
 # -- sentences ---------------------------------------------------------------------------------------------

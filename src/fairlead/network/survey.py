@@ -15,7 +15,7 @@ from fairlead.network.client import connect
 if TYPE_CHECKING:
     from fairlead.security.credentials import Credentials
 
-__all__ = ["Seen", "Survey", "Wait", "survey", "surveyed"]
+__all__ = ["Seen", "Survey", "Wait", "around", "survey", "surveyed"]
 
 Link: TypeAlias = tuple[str, str]
 
@@ -208,8 +208,24 @@ async def surveyed(
     """The same, on an event loop."""
     asking = _Asking(tables, tls, patience, credentials)
     first = await asking.seen(url)
+    return await _around(first, asking) if whole else Survey({first.name: first})
+
+
+async def around(
+    first: Seen,
+    *,
+    tables: bool = False,
+    tls: Tls | None = None,
+    patience: float = 5.0,
+    credentials: Credentials | None = None,
+) -> Survey:
+    """The network around a broker that has been asked."""
+    return await _around(first, _Asking(tables, tls, patience, credentials))
+
+
+async def _around(first: Seen, asking: _Asking) -> Survey:
     found = {first.name: first}
-    ahead = _unknown(first, found) if whole else {}
+    ahead = _unknown(first, found)
     while ahead:
         answers = await asyncio.gather(*(asking.reached(*each) for each in ahead.items()))
         found |= dict(zip(ahead, answers, strict=True))

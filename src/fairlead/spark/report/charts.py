@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.spark.report.markup import Child, Markup, joined, tag
+from fairlead.markup import Child, Markup, joined, tag
 from fairlead.spark.report.numbers import compact, duration, figure, round_up
 
 __all__ = ["Bar", "Branch", "Moment", "Node", "columns", "flow", "rows", "share", "steps", "timeline"]

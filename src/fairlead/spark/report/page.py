@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from fairlead.markup import Child, Markup, joined, shortened, tag
 from fairlead.spark.report.charts import (
     Bar,
     Branch,
@@ -22,7 +23,6 @@ from fairlead.spark.report.charts import (
 )
 from fairlead.spark.report.data import Judged, Matched, ReportData
 from fairlead.spark.report.examples import CompositeExample, Constituent
-from fairlead.spark.report.markup import Child, Markup, joined, shortened, tag
 from fairlead.spark.report.numbers import compact, duration, figure, instant, many, percent, rate
 from fairlead.spark.summary import Batch
 

@@ -26,7 +26,9 @@ _UNSEEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 TEXT_MAX: Final = 400
-_VOID: Final = frozenset({"meta", "br", "path", "line", "rect", "circle"})
+_ALONE: Final = frozenset({"br", "input", "link", "meta"})
+"""Elements of HTML that have no content."""
+_VOID: Final = _ALONE | {"path", "line", "rect", "circle"}
 
 
 def text(given: str) -> Markup:
@@ -47,7 +49,7 @@ def tag(name: str, /, *children: Child, **attributes: str | int | float | bool |
         if value is not None and value is not False
     )
     if name in _VOID and not children:
-        return Markup(f"<{name}{written}/>" if name not in ("meta", "br") else f"<{name}{written}>")
+        return Markup(f"<{name}{written}>" if name in _ALONE else f"<{name}{written}/>")
     return Markup(f"<{name}{written}>{joined(*children)}</{name}>")
 
 

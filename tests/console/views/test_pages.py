@@ -1,0 +1,215 @@
+"""The pages over HTTP: what they show of a network, who may see them, and that nothing on them can do anything."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from fairlead.console.views.following import follow
+from fairlead.console.views.shell import VIEWS
+from fairlead.model import Notification
+from fairlead.network.survey import Seen, Survey, survey
+from fairlead_lab.testing.brokers import PATIENCE_S
+from fairlead_lab.testing.guarded import token
+from fairlead_lab.testing.web import Web
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def post(running: Any, path: str, **fields: str) -> Any:
+    return running.ask("POST", f"/console/{path}", urlencode(fields), FORM)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_has_a_page(town: Any, view: str) -> None:
+    page = town.running.ask("GET", f"/console/{view}")
+    assert (page.status, page.media) == (200, "text/html")
+    assert f"<h1>{VIEWS[view]}</h1>" in page.body.decode()
+    policy = page.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert page.headers["cache-control"] == "no-store"
+
+
+def test_the_files_of_the_pages_are_served_and_no_others(town: Any) -> None:
+    for name, kind in (
+        ("console.css", "text/css"),
+        ("htmx.min.js", "text/javascript"),
+        ("LICENSES.txt", "text/plain"),
+    ):
+        answer = town.running.ask("GET", f"/console/static/{name}")
+        assert (answer.status, answer.media) == (200, kind)
+    for name in ("..%2Froutes.py", "nothing.css", "%2e%2e/routes.py"):
+        assert town.running.ask("GET", f"/console/static/{name}").status == 404
+    assert town.running.ask("GET", "/console").headers["location"] == "/console/"
+
+
+def test_the_overlay_has_all_brokers_and_links(town: Any) -> None:
+    shown = town.running.ask("GET", "/console/overlay.json").json
+    assert [each["name"] for each in shown["brokers"]] == ["east", "far", "hub"]
+    assert {frozenset((each["one"], each["other"])) for each in shown["links"]} == {
+        frozenset(("hub", "east")),
+        frozenset(("east", "far")),
+    }
+    assert all(each["up"] for each in shown["links"])
+    assert next(each for each in shown["brokers"] if each["name"] == "far")["subscriptions"] == 3
+
+
+def test_a_broker_and_a_link_say_why_their_filters_are_there(town: Any) -> None:
+    broker = town.running.ask("GET", "/console/brokers/far").body.decode()
+    assert "client ada" in broker
+    link = town.running.ask("GET", "/console/links/east/far").body.decode()
+    assert "What goes from east to far" in link
+    assert "<li>client bob</li>" in link  # the filter is bob's
+    assert (
+        "client ada: <code>symbol = &quot;IBM&quot; and price &gt; 100</code>" in link
+    )  # covered by ada's other one
+    assert town.running.ask("GET", "/console/brokers/nobody").status == 200
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"symbol": "IBM", "price": 101},
+        {"symbol": "IBM", "price": 50},
+        {"symbol": "SAP"},
+        {"alarm": 1},
+        {"x": 1},
+    ],
+)
+def test_those_who_are_said_to_get_it_get_it(town: Any, event: dict[str, Any]) -> None:
+    """On a network whose tables are settled, those who get it here are those to whom the brokers deliver it."""
+    way = follow(survey(town.hub.url, tables=True), "hub", Notification.of(event))
+    expected = {who for _, who in way.receivers}
+    sent = town.clients["cy"].publish(event)
+    got = set()
+    for (name, text), queue in town.queues.items():
+        if f"c:{name}" in expected and any(
+            each.filter == text and each.destination == f"c:{name}"
+            for hop in way.hops
+            for each in hop.matching
+        ):
+            assert queue.get(PATIENCE_S).id == sent.id
+            got.add(f"c:{name}")
+    assert got == expected
+    # A second event, for all of them: whatever else had been delivered would come before it.
+    mark = town.clients["cy"].publish({"symbol": "SAP", "price": 1_000, "alarm": 1})
+    also = town.clients["cy"].publish({"symbol": "IBM", "price": 1_000})
+    for (_, text), queue in town.queues.items():
+        first = also if "IBM" in text else mark
+        assert queue.get(PATIENCE_S).id == first.id
+        if text == "price > 10":
+            assert queue.get(PATIENCE_S).id == also.id
+
+
+def test_the_way_is_told_broker_by_broker(town: Any) -> None:
+    told = post(town.running, "follow", broker="hub", event='{"symbol": "SAP"}').body.decode()
+    assert "1 receiver" in told
+    assert (
+        told.index("published here, goes on to east")
+        < told.index("from hub, goes on to far")
+        < told.index("ends here")
+    )
+    assert "no such broker" in post(town.running, "follow", broker="x", event="{}").body.decode()
+    assert "not JSON" in post(town.running, "follow", broker="hub", event="{").body.decode()
+
+
+def test_a_test_event_is_published(town: Any) -> None:
+    with town.clients["bob"].subscribe('test = "console"', timeout=PATIENCE_S) as queue:
+        assert "acknowledged" in post(town.running, "publish", event='{"test": "console"}').body.decode()
+        assert queue.get(PATIENCE_S).producer == "hub/http"
+    assert "an event is a JSON object" in post(town.running, "publish", event="[1]").body.decode()
+
+
+def test_what_comes_from_users_is_text(town: Any) -> None:
+    bad = "<img src=x onerror=alert(1)>"
+    for path, fields in (
+        ("try", {"text": f'a = "{bad}"', "events": json.dumps({"a": bad})}),
+        ("compare", {"first": f'a = "{bad}"', "second": bad}),
+        ("patterns", {"text": f"p: {bad}"}),
+        ("scopes", {"text": f"DEFINE SCOPE {bad}"}),
+        ("follow", {"broker": "hub", "event": json.dumps({"symbol": bad})}),
+    ):
+        assert bad not in post(town.running, path, **fields).body.decode()
+    assert (
+        bad not in town.running.ask("GET", f"/console/subscriptions?{urlencode({'text': bad})}").body.decode()
+    )
+
+
+def test_pages_of_other_sites_do_nothing(town: Any) -> None:
+    other = {**FORM, "Origin": "https://evil.example.org"}
+    for path in ("publish", "redrive", "try"):
+        assert town.running.ask("POST", f"/console/{path}", "event={}", other).status == 403
+    assert (
+        town.running.ask("GET", "/console/overlay.json", headers={"Host": "evil.example.org"}).status == 421
+    )
+
+
+def test_completion_knows_the_attributes_of_events(town: Any) -> None:
+    found = post(town.running, "complete", before="pri", events='{"price": 1}').json
+    assert found == [{"text": "price", "replaced": 3, "kind": "attribute"}]
+
+
+# -- rights ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Web]:
+    made = Web(tmp_path)
+    yield made
+    made.close()
+
+
+def test_rights_hold_for_every_view(web: Web) -> None:
+    inspecting = (
+        "",
+        "overlay.json",
+        "brokers/b",
+        "links/a/b",
+        "follow",
+        "subscriptions",
+        "subscriptions/results",
+        "subscriptions/durables",
+    )
+    for path in (*inspecting, "try", "compare", "patterns", "scopes"):
+        assert web.status("GET", f"/console/{path}") == 401
+    for path in inspecting:
+        assert web.status("GET", f"/console/{path}", "ada") == 403
+        assert web.status("GET", f"/console/{path}", "root") == 200
+    for path in ("try", "compare", "patterns", "scopes"):
+        assert web.status("GET", f"/console/{path}", "ada") == 200
+
+
+def test_a_test_event_is_published_as_whoever_asks(web: Web) -> None:
+    def published(who: str) -> str:
+        body = urlencode({"event": '{"symbol": "IBM"}'})
+        headers = {**FORM, "Authorization": f"Bearer {token(who)}"}
+        connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=PATIENCE_S)
+        connection.request("POST", "/console/publish", body, headers)
+        answer = connection.getresponse().read().decode()
+        connection.close()
+        return answer
+
+    assert "acknowledged" in published("nyse")
+    assert 'class="fault"' in published("ada")
+    assert [each.producer for each in web.published()] == ["nyse"]
+
+
+def test_a_broker_with_a_policy_shows_itself_alone(web: Web) -> None:
+    with web.request("GET", "/console/", "root") as page:
+        assert "shows itself alone" in page.read().decode()
+
+
+# -- tables that cannot be read --------------------------------------------------------------------------------
+
+
+def test_an_entry_of_an_extension_is_counted_and_not_guessed() -> None:
+    tables = {"neighbours": [], "subscriptions": [["tags unheard-of {1}", "c:ada"], ["x = 1", "c:bob"]]}
+    way = follow(Survey({"a": Seen("a", "", {"links": {}}, tables)}), "a", Notification.of({"x": 1}))
+    assert (way.receivers, way.hops[0].unread) == ([("a", "c:bob")], 1)
