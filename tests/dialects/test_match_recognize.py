@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import permutations
 from random import Random
 from typing import Any, TypeAlias
 
@@ -47,7 +48,7 @@ def detected(pattern: Pattern, rows: list[Row]) -> list[list[str]]:
 # -- SQL, by hand ----------------------------------------------------------------------------------------------
 
 Tree: TypeAlias = str | tuple[Any, ...]
-"""A variable, ("seq", …), ("alt", …), or ("rep", part, least, most)."""
+"""A variable, ("seq", …), ("alt", …), ("permute", …), or ("rep", part, least, most)."""
 Taken: TypeAlias = tuple[tuple[str, Row], ...]
 
 
@@ -66,6 +67,9 @@ def ways(
             return
         for end, found in ways(parts[0], rows, at, taken, fits):
             yield from ways(("seq", *parts[1:]), rows, end, found, fits)
+    elif kind == "permute":
+        for order in permutations(parts):
+            yield from ways(("seq", *order), rows, at, taken, fits)
     elif kind == "alt":
         for part in parts:
             yield from ways(part, rows, at, taken, fits)
@@ -87,6 +91,7 @@ def by_hand(
     *,
     past_last: bool = True,
     within: int | None = None,
+    to: tuple[str, int] | None = None,
 ) -> list[list[str]]:
     found = []
     for key in sorted({row["k"] for row in rows if row["type"] == "T" and "k" in row}):
@@ -105,6 +110,8 @@ def by_hand(
             end, taken = first
             found.append([row["id"] for _, row in taken])
             at = end if past_last else at + 1
+            if to is not None:
+                at = own.index([row for variable, row in taken if variable == to[0]][to[1]])
     return found
 
 
@@ -196,6 +203,41 @@ def test_a_variable_that_only_begins_a_match_may_be_any_row(seed: int) -> None:
     assert sorted(detected(made, rows)) == sorted(by_hand(tree, rows, fits))
 
 
+@given(st.integers(0, 1 << 32), st.sampled_from([("FIRST", 0), ("LAST", -1), ("", -1)]))
+def test_it_is_gone_on_from_a_row_of_a_variable(seed: int, place: tuple[str, int]) -> None:
+    text, tree = "A B{1,3} A2", ("seq", "A", ("rep", "B", 1, 3), "A2")
+    define = "A AS x = 1, B AS x = 2, A2 AS x IN (3, 4)"
+    made = patterns.read("match_recognize", query(text, define, skip=f"AFTER MATCH SKIP TO {place[0]} B"))
+
+    def fits(name: str, row: Row, taken: Taken) -> bool:
+        return row.get("x") in {"A": (1,), "B": (2,), "A2": (3, 4)}[name]
+
+    rows = stream(Random(seed), 40)
+    assert sorted(detected(made, rows)) == sorted(by_hand(tree, rows, fits, to=("B", place[1])))
+
+
+PERMUTED: list[tuple[str, Tree]] = [
+    ("PERMUTE(A, B, C)", ("permute", "A", "B", "C")),
+    ("A PERMUTE(B, C)", ("seq", "A", ("permute", "B", "C"))),
+    ("PERMUTE(A B, C{2})", ("permute", ("seq", "A", "B"), ("rep", "C", 2, 2))),
+]
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from(PERMUTED), st.booleans())
+def test_a_free_order_is_that_of_sql(seed: int, way: tuple[str, Tree], past_last: bool) -> None:
+    text, tree = way
+    names = {name for name in NUMBERS if name in text.replace("PERMUTE", "")}
+    define = ", ".join(f"{name} AS x = {number}" for name, number in NUMBERS.items() if name in names)
+    skip = "AFTER MATCH SKIP PAST LAST ROW" if past_last else "AFTER MATCH SKIP TO NEXT ROW"
+    made = patterns.read("match_recognize", query(text, define, skip=skip))
+    rows = stream(Random(seed), 40)
+
+    def fits(name: str, row: Row, taken: Taken) -> bool:
+        return row.get("x") == NUMBERS[name]
+
+    assert sorted(detected(made, rows)) == sorted(by_hand(tree, rows, fits, past_last=past_last))
+
+
 def test_the_law_is_about_something() -> None:
     total = 0
     for seed in range(30):
@@ -280,7 +322,12 @@ def test_a_query_in_our_words() -> None:
         (query("A B+", "A AS x = 1, B AS x = 2"), "a repetition at the end"),
         (query("A B+ C", "A AS x = 1, B AS x > 1, C AS x > 1"), "a row may be B and C"),
         (query("A B A", "A AS x = 1, B AS x = 2"), "the variable A occurs more than once"),
-        (query("PERMUTE(A, B)", "A AS x = 1, B AS x = 2"), "PERMUTE is not read"),
+        (query("PERMUTE(A, B?)", "A AS x = 1, B AS x = 2"), "may match without taking"),
+        (
+            query("PERMUTE(A, B+)", "A AS x = 1, B AS x = 2"),
+            "PERMUTE is read where all matches have as many rows",
+        ),
+        (query("PERMUTE(A, B)", "A AS x = 1, B AS x > 0"), "a row may be A and B"),
         (query("^ A", "A AS x = 1"), "an anchor is not read"),
         (query("A {- B -} C", "A AS x = 1"), "an exclusion is not read"),
         (query("A*", "A AS x = 1"), "without a row"),
@@ -294,7 +341,7 @@ def test_a_query_in_our_words() -> None:
         (query("A B", "A AS x = 1, B AS x = 2, C AS x = 3"), "C does not occur in the pattern"),
         (
             query("A B", "A AS x = 1, B AS x = 2", skip="AFTER MATCH SKIP TO LAST A"),
-            "SKIP TO LAST A is not read",
+            "SQL fails where A is the first row",
         ),
         (
             query("A B", "A AS x = 1, B AS x = 2", measures="MEASURES CLASSIFIER() AS c"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 
 from fairlead.correlation.kernel import Detected
 from fairlead.correlation.occurrences import Occurrence
+from fairlead.correlation.patterns import automaton as automata
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.detector import Detector
 from fairlead.correlation.patterns.forms import form_of, with_atoms
+from fairlead.correlation.patterns.instance import Instance
 from fairlead.correlation.patterns.language import parse
 from fairlead.correlation.patterns.model import Atom, Pattern, Take
 from fairlead.errors import FilterError
@@ -125,6 +128,94 @@ def test_what_is_not_to_happen_is_compared_as_the_definition_says(
 ) -> None:
     pattern, stream = replace(parse(text), take=take), occurrences(given)
     assert shown(found(pattern, stream, bounds=[bound])) == shown(detect(pattern, stream)), str(pattern)
+
+
+CHOOSING = (
+    "A followed by any B followed by C, C.x >= B.x",
+    "A followed by B without (C as c), c.x > A.x",
+    "A followed by B without C without (D as d), d.x = A.x, same k",
+    "1 or more A as a until (B as u) followed by C, u.x > sum(a.x)",
+    "2 or more A until (D as d) followed by C, d.x > A.x",
+    "A followed by C unless next (B or D as n) among (B or C or D), n.x >= A.x",
+    "A followed by greedily any number of [x > 1] as b followed by [y = 0] as c, c.x > count(b)",
+    "A followed by greedily 1 to 2 (any B) followed by [x >= 1] within 9 us, with partial matches",
+    "D followed by permutation of A, 2 or more B as b and C within 20 us, sum(b.x) > C.x",
+    "A followed by 1 or more B as b followed by C, taking from the last b",
+    "1 or more A as a followed by B, a.time <= last(a.time) + 3 us",
+)
+"""Patterns that pass events over, bar them, have precedence, or leave the order free."""
+
+
+@given(st.sampled_from(CHOOSING), st.sampled_from(list(Take)), streams(max_size=12), st.integers(0, 30))
+@settings(max_examples=300)
+def test_bars_precedence_and_free_orders_are_as_the_definition_says(
+    text: str, take: Take, given: list[Notification], bound: int
+) -> None:
+    pattern, stream = parse(text), occurrences(given)
+    if pattern.resume is None:
+        pattern = replace(pattern, take=take)
+    assert shown(found(pattern, stream, bounds=[bound])) == shown(detect(pattern, stream)), str(pattern)
+
+
+MISTAKES: dict[str, tuple[str, str, object, str, object]] = {
+    "greedy rounds have no precedence": (
+        "greedily 1 or more A followed by [x > 1]",
+        "AAAAB",
+        automata,
+        "_preferring",
+        lambda head, rest, strong, begun: begun,
+    ),
+    "what is taken ends a match as well": (
+        "A followed by B without ([x > 0] as c), c.x > A.x",
+        "AB",
+        automata,
+        "_took",
+        lambda transition: False,
+    ),
+    "the next match starts behind the last event": (
+        "A followed by A as b followed by B, taking from the first b",
+        "AABAB",
+        Instance,
+        "_resumes",
+        lambda self, path, ends: path[-1][0],
+    ),
+}
+"""What could be wrong: a pattern, the types of a stream with x = 0, 1, …, and what is replaced."""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_about_them_are_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, types, where, name, other = MISTAKES[mistake]
+    stream = occurrences(
+        Notification.of({"id": f"{n}", "type": type, "x": n, "time": Instant(n)})
+        for n, type in enumerate(types)
+    )
+    pattern = parse(text)
+    expected = shown(detect(pattern, stream))
+    assert expected
+    assert shown(found(pattern, stream)) == expected
+    monkeypatch.setattr(where, name, other)
+    assert shown(found(pattern, stream)) != expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("A unless next B", "a match starts with what it takes"),
+        ("greedily 1 or more A", "followed by a step"),
+        ("greedily 1 or more A followed by (B or C)", "followed by a step"),
+        ("greedily any number of A followed by B", "write greedily 1 or more"),
+        ("greedily 1 or more (A followed by B) followed by C", "one step is repeated"),
+        ("1 or more (any order of A and B) until C followed by D", "has no `until`"),
+        ("permutation of A and any number of B", "may match without"),
+        ("A followed by B without (C as c), B.x > c.x", "compared with earlier steps"),
+        ("A followed by B, taking from the first C", "no step is called"),
+        ("A starting timer T for 5 s then any timer T", "takes no event to pass over"),
+    ],
+)
+def test_bars_and_precedence_where_they_mean_nothing_are_refused(text: str, says: str) -> None:
+    with pytest.raises(FilterError, match=re.escape(says)):
+        parse(text)
 
 
 ALTERNATIVES = (

@@ -11,7 +11,7 @@ frequent, and a few events are enough for many matches. Two steps seldom differ 
 from __future__ import annotations
 
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import time as TimeOfDay
 from decimal import Decimal
 from typing import Any, Final
@@ -33,10 +33,13 @@ from fairlead.correlation.patterns.model import (
     Output,
     Part,
     Pattern,
+    Permutation,
     Reference,
+    Resume,
     Sequence,
     Take,
     Timing,
+    Unless,
     Within,
     atoms,
     can_be_empty,
@@ -46,12 +49,16 @@ from fairlead.errors import FilterError
 from fairlead.filters import Filter, Op, parse
 from fairlead.model import Instant, Notification
 
-__all__ = ["NODES", "TIME_MAX", "TYPES", "parts", "patterns", "streams"]
+__all__ = ["CHOOSING", "NODES", "SETTLED", "TIME_MAX", "TYPES", "parts", "patterns", "streams"]
 
 TYPES: Final = ("A", "B", "C", "D")
 TIME_MAX: Final = 30
 """The last microsecond of a stream; windows and timers are shorter than half of it."""
-NODES: Final = ("atom", "sequence", "concat", "iterate", "either", "both", "timing", "within")
+SETTLED: Final = ("atom", "sequence", "concat", "iterate", "either", "both", "timing", "within")
+"""The nodes of bodies in which steps and links alone decide."""
+CHOOSING: Final = ("any", "greedy", "until", "without", "next", "permutation")
+"""The nodes that pass events over, have precedence, bar events, or leave the order free."""
+NODES: Final = SETTLED + CHOOSING
 """The nodes that bodies are made of, for those who want less than all."""
 
 _FILTERS: Final = tuple(
@@ -86,7 +93,7 @@ class _Drawing:
     taken: set[str] = field(default_factory=set)
 
     def part(self, depth: int, known: tuple[str, ...]) -> Part:
-        compound = [node for node in self.nodes if node != "atom"]
+        compound = [node for node in self.nodes if node not in ("atom", "any", "greedy", "until")]
         if depth <= 0 or self.left < 2 or not compound or self.draw(_seldom):
             if depth <= 0 or not {"iterate", "within"} & set(compound) or self.draw(st.booleans()):
                 return self.atom(known)
@@ -100,14 +107,53 @@ class _Drawing:
                 return Either(self.several(depth, known))
             case "both":
                 return Both(self.several(depth, known))
+            case "permutation":
+                return self.permutation(depth, known)
+            case "without":
+                self.left -= 1
+                atom = self.atom(())
+                return Unless(atom, self.bar())
+            case "next":
+                self.left -= 1
+                inner = self.part(depth - 1, known)
+                if can_be_skipped(inner):
+                    return inner
+                domain = self.draw(st.sampled_from(_FILTERS + _OTHERS))
+                return Unless(inner, replace(self.bar(), domain=domain), is_next=True)
             case "within":
                 return Within(self.part(depth - 1, known), self.draw(_durations))
             case "timing":
                 return self.timing(depth, known)
             case _:
-                inner = self.part(depth - 1, known)
-                # What can be empty is not repeated.
-                return inner if can_be_empty(inner) else Iterate(inner, *self.draw(st.sampled_from(_ROUNDS)))
+                return self.rounds(self.part(depth - 1, known))
+
+    def rounds(self, inner: Part) -> Part:
+        """A part again and again; what can be empty is not repeated."""
+        if can_be_empty(inner):
+            return inner
+        found = Iterate(inner, *self.draw(st.sampled_from(_ROUNDS)))
+        if "until" in self.nodes and self.draw(_seldom):
+            try:
+                found = replace(found, until=self.bar())
+            except FilterError:  # what is repeated in whatever order has none
+                return found
+        if (
+            "greedy" in self.nodes
+            and self.draw(st.booleans())
+            and isinstance(inner, Atom)
+            and not inner.timers
+        ):
+            found, following = replace(found, greedy=True), self.atom(())
+            return Sequence(found, following) if self.draw(st.booleans()) else Concat(found, following)
+        return found
+
+    def bar(self) -> Atom:
+        filter = self.draw(st.sampled_from(_FILTERS + _OTHERS))
+        return Atom(self.name("bar"), filter, bars=True)
+
+    def permutation(self, depth: int, known: tuple[str, ...]) -> Part:
+        parts = self.several(depth, known)
+        return Either(parts) if any(map(can_be_skipped, parts)) else Permutation(parts)
 
     def pair(self, depth: int, known: tuple[str, ...]) -> tuple[Part, Part]:
         self.left -= 1  # kept for the second
@@ -146,7 +192,8 @@ class _Drawing:
                 filter = None
         name = self.name("no" if filter is None else str(filter)[8] if filter in _FILTERS else "any")
         domain = draw(st.sampled_from(_FILTERS + _OTHERS)) if self.domains and draw(_seldom) else None
-        return Atom(name, filter, timers, domain, failing)
+        is_any = filter is not None and "any" in self.nodes and draw(_seldom)
+        return Atom(name, filter, timers, domain, failing, any=is_any)
 
     def name(self, base: str) -> str:
         name, number = base, 1
@@ -162,9 +209,19 @@ def _body(draw: st.DrawFn, steps: int, depth: int, nodes: Several[str], domains:
     drawing = _Drawing(draw, steps, nodes, domains)
     body = drawing.part(depth, ())
     if not can_be_empty(body):
-        return body
+        return _headed(drawing, body)
     drawing.left = max(drawing.left, 1)
-    return Sequence(body, drawing.atom(()))
+    return _headed(drawing, Sequence(body, drawing.atom(())))
+
+
+def _headed(drawing: _Drawing, body: Part) -> Part:
+    """A body behind a step, where it cannot be at the beginning of a pattern."""
+    try:
+        Pattern(body)
+    except FilterError:
+        body = Sequence(replace(drawing.atom(()), any=False), body)
+        Pattern(body)
+    return body
 
 
 @st.composite
@@ -193,6 +250,7 @@ def patterns(
     same: bool = True,
     outputs: bool = True,
     partial: bool = True,
+    resumes: bool = True,
 ) -> Pattern:
     """Whole patterns; each flag that is off leaves something out."""
     body = _body(draw, steps, depth, nodes, domains)
@@ -215,6 +273,7 @@ def patterns(
         limit=draw(st.sampled_from((LIMIT, LIMIT, 1, 3))) if take is Take.ALL else LIMIT,
         partial=is_partial,
         name=draw(st.sampled_from(("composite", "spike"))),
+        resume=draw(_resumes(taking)) if resumes and take is Take.PAST and taking else None,
     )
 
 
@@ -263,6 +322,11 @@ def _is_allowed(body: Part, condition: Condition) -> bool:
     except FilterError:
         return False
     return True
+
+
+def _resumes(steps: Several[str]) -> SearchStrategy[Resume | None]:
+    found = st.builds(Resume, st.sampled_from(steps), st.booleans())
+    return st.one_of(st.none(), st.none(), st.none(), found)
 
 
 def _outputs(steps: Several[str]) -> SearchStrategy[list[Output]]:

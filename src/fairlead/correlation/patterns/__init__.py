@@ -61,6 +61,15 @@ and bindings:
                 next such moment behind the end of C1, in UTC)
     C within d  a match of C with end - start ≤ d, where start is the least start of its constituents
 
+    any A       as [A]; but an element that it could take may also be passed over, and a later one taken
+    C1 ~ C2     C1 C2 or C2 C1, and so on for more: one behind the other in some order (permutation)
+    C{m,n}+     greedy: let x be the first element that another round would take, if there may be one; what follows
+                the rounds begins before x
+    C{m,n} until u      behind the first round, all that is taken in rounds comes before the first element that the
+                bar u would take, and rounds wait for nothing behind it
+    A without u         [A], where an element that the bar u would take, and A does not, makes it fail
+    C unless next u ⊆ Σ C, where the first element of Σ is none that the bar u would take, or comes behind C
+
 Where C1 took no element at all, C2 is matched from p itself; what starts a timer always takes one. A pattern
 may start anywhere: its matches are those of its body from every point of the stream, weakly. Two matches with
 the same constituents and the same end are one. What can match without taking an occurrence is refused.
@@ -75,10 +84,11 @@ left to right, is about to take an element, if it names that step plainly (`s.a`
 names steps in different branches of a parallelisation, is asked of the complete match instead. In either case
 it is asked only if all that it names is bound. Time events are taken without being asked, and bind nothing. A step
 that takes time events only (`then no B`) takes no occurrence to ask about: a condition whose last step it is, is
-asked of the occurrences in its Σ, with what is bound so far, and those that fail it are not in Σ. Nothing else is
-asked of such a step. Absent values, and values of different kinds, satisfy nothing. Numbers have factors and
-offsets, times have durations that are added. Sums and averages are of the numbers, exact; min and max of the
-values of the kind of the first one.
+asked of the occurrences in its Σ, with what is bound so far, and those that fail it are not in Σ. Nothing else
+is asked of such a step. A bar is asked about what it would take in the same way; it takes nothing. Absent
+values, and values of different kinds, satisfy nothing. Numbers have factors and offsets, times have durations
+that are added. Sums and averages are of the numbers, exact; min and max of the values of the kind of the first
+one.
 
 **What is taken.** Matches are found at their end. Of those that end with the same element (all time events of
 one instant are one, here), the *first* is the one whose constituents, in order, come first: compared one by
@@ -90,6 +100,8 @@ occurrences, the one whose steps are written first.
     next      from the first on, each that starts with an occurrence with which none was taken before
     first     from the first on, each with no constituent that was consumed; it consumes its constituents. Steps
               skip what is consumed when an end is reached, domains do not (the chronicle context)
+    from b    as past, but the next one may start with the first, or the last, occurrence that the step b has
+              taken in the one before, unless that one starts with it
     recent    the last of those that start behind the last constituent of the one taken before
 
 A match starts with its first constituent. With `same`, all this is for each value apart.

@@ -18,7 +18,7 @@ Law: from a state, the automaton reaches acceptance by exactly the elements by w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from datetime import time as TimeOfDay
 from itertools import product
@@ -37,9 +37,11 @@ from fairlead.correlation.patterns.model import (
     Operand,
     Part,
     Pattern,
+    Permutation,
     Reference,
     Sequence,
     Timing,
+    Unless,
     Within,
     can_be_skipped,
 )
@@ -47,19 +49,25 @@ from fairlead.correlation.patterns.model import atoms as atoms_of
 from fairlead.correlation.patterns.reactions import Move
 from fairlead.correlation.patterns.residuals import (
     Arm,
+    Bar,
+    Barred,
     Behind,
     Chain,
     Choice,
     Close,
     Enter,
     Framed,
+    Guarded,
     Leaf,
     Loop,
     Mark,
+    Maybe,
     Noted,
     Parallel,
+    Prefer,
     Residual,
     Scope,
+    Shuffle,
     Side,
     Then,
     Timed,
@@ -187,10 +195,16 @@ class Automaton:
         """The window around the whole pattern: what is older can be forgotten."""
         self.runs_out = self.window if pattern.partial else None
         """When it is reported that a match has run out of time: so long after it began."""
-        self.has_distinguishable_matches = self.registers > 0 or any(
-            step.questions or step.deferred for step in self.steps
+        self.bars = tuple(step.atom.bars for step in self.steps)
+        """The atoms that are bars: what they would take is not consumed."""
+        self.has_distinguishable_matches = (
+            self.registers > 0
+            or any(step.questions or step.deferred for step in self.steps)
+            or not pattern.is_settled_by_steps
         )
-        """Whether matches in one state may differ, by their registers or by what conditions say."""
+        """Whether matches in one state may differ, by their registers or by what conditions say, or may pass over
+        an element in two ways.
+        """
         self._states: list[State] = []
         self._known: dict[Residual, int] = {}
         self.initial: tuple[int, ...] = tuple(
@@ -201,6 +215,10 @@ class Automaton:
         self.initial_mask = 0
         for number in self.initial:
             self.initial_mask |= self._states[number].mask
+
+    def number_of(self, step: str) -> int:
+        """The number of a step."""
+        return self._numbers[step]
 
     def state(self, number: int) -> State:
         """The state of a number."""
@@ -230,7 +248,7 @@ class Automaton:
     def possible(self, state: State) -> Iterator[Move]:
         """The moves of a state with an element that one atom alone takes, for each of its atoms."""
         for atom in state.atoms:
-            yield from self.moves(state.number, 1 << atom, 0)
+            yield from (move for move in self.moves(state.number, 1 << atom, 0) if move.took)
 
     # -- numbering
 
@@ -263,8 +281,14 @@ class Automaton:
                 return Chain(inner(first, head), inner(second), False)
             case Sequence(first, second):
                 return Chain(inner(first, head), self._scoped(second, inner(second)), True)
-            case Iterate(repeated, least, most):
-                return Loop(inner(repeated), least, most)
+            case Iterate(repeated, least, most, greedy, until):
+                bar = None if until is None else self._barring(until, windows, parallel)
+                return Loop(inner(repeated), least, most, greedy, bar)
+            case Permutation(parts):
+                return Shuffle(tuple(map(inner, parts)))
+            case Unless(guarded, bar_atom, is_next):
+                number = self._barring(bar_atom, windows, parallel)
+                return Guarded(inner(guarded, head), number, Bar.NEXT if is_next else Bar.WITHOUT)
             case Either(parts):
                 return Choice(tuple(inner(each, head) for each in parts))
             case Both(parts):
@@ -284,6 +308,12 @@ class Automaton:
                     framed, head=False, timers=timers, windows=windows | {register}, parallel=parallel
                 )
                 return Window(tree, duration, register)
+
+    def _barring(self, bar: Atom, windows: frozenset[int], parallel: bool) -> int:
+        """The number of a bar, which is a leaf of no tree."""
+        tree = self._numbered(bar, head=False, timers={}, windows=windows, parallel=parallel)
+        assert isinstance(tree, Leaf)
+        return tree.atom
 
     def _scoped(self, part: Part, tree: Tree) -> Tree:
         if not _is_weak_inside(part):
@@ -358,36 +388,65 @@ class Automaton:
             case Leaf(atom):
                 yield Wait(atom, strong), (Mark(atom),) if strong and atom in self._in_parallel else ()
             case Chain(first, second, strongly):
+                # Where the first part took nothing, there is nothing that the second has to be behind.
+                directly = second.part if isinstance(second, Scope) else second
                 for head, ops in self._begin(first, strong=strong):
-                    if head is not None:
+                    if head is not None and not isinstance(head, Maybe):
                         yield Then(head, second, strongly), ops
                         continue
-                    # Where the first part took nothing, there is nothing that the second has to be behind.
-                    directly = second.part if isinstance(second, Scope) else second
                     for rest, more in self._begin(directly, strong=strong):
-                        yield rest, ops + more
-            case Loop(part, least, most):
-                if least == 0:
-                    yield None, ()
-                if most != 0:
-                    again = Loop(part, max(least - 1, 0), None if most is None else most - 1)
-                    for head, ops in self._begin(part, strong=strong):
-                        yield (head if again.most == 0 else Then(head, again, False)) if head else None, ops
+                        yield _preferring(head, second, strongly, rest), ops + more
+            case Loop():
+                yield from self._rounds(tree, strong=strong)
             case Choice(parts):
                 for part in parts:
                     yield from self._begin(part, strong=strong)
             case Parallel(parts):
                 for transitions in product(*(tuple(self._begin(part, strong=strong)) for part in parts)):
                     yield side_by_side(transitions)
+            case Shuffle(parts):
+                for at, part in enumerate(parts):
+                    others = parts[:at] + parts[at + 1 :]
+                    left = others[0] if len(others) == 1 else Shuffle(others)
+                    for head, ops in self._begin(part, strong=strong):
+                        assert head is not None
+                        yield Then(head, left, False), ops
+            case Guarded(part, atom, bar):
+                marks = (Mark(atom),) if strong and atom in self._in_parallel else ()
+                for head, ops in self._begin(part, strong=strong):
+                    assert head is not None
+                    yield Barred(head, Wait(atom, strong), bar), (*ops, *marks)
             case Timer(part, register):
                 for head, ops in self._begin(part, strong=strong):
                     yield (None if head is None else Timed(head, register)), (Arm(register), *ops)
             case Scope(part, number):
                 for head, ops in self._begin(part, strong=strong):
-                    yield (None, ops) if head is None else (Behind(head, number), (Enter(number), *ops))
+                    yield (None, ops) if head is None else (_behind(head, number), (Enter(number), *ops))
             case Window(part, _, _):
                 for head, ops in self._begin(part, strong=strong):
                     yield (None if head is None else Framed(head, tree)), ops
+
+    def _rounds(self, loop: Loop, *, strong: bool) -> Iterator[Transition]:
+        """The ways to begin with rounds: none, where there need not be any, or one more."""
+        least, most = loop.least, loop.most
+        begun: list[Transition] = []
+        if most != 0:
+            left = None if most is None else most - 1
+            again = replace(loop, least=max(least - 1, 0), most=left, is_barred=loop.bar is not None)
+            for head, ops in self._begin(loop.part, strong=strong):
+                barred = head
+                if head is not None and loop.is_barred and loop.bar is not None:
+                    barred = Barred(head, Wait(loop.bar, False), Bar.UNTIL)
+                goes_on = barred is not None and again.most != 0
+                begun.append((Then(barred, again, False) if barred and goes_on else barred, ops))
+        if least == 0 and loop.greedy and begun:
+            for head, ops in begun:  # one step is repeated, so there is one
+                assert head is not None
+                yield Maybe(head), ops
+            return
+        if least == 0:
+            yield None, ()
+        yield from begun
 
     def _advanced(self, residual: Residual, taken: int, failing: int) -> Iterator[Transition]:
         """The rest of a residual when an element comes that some atoms take and on which some fail."""
@@ -395,15 +454,23 @@ class Automaton:
             case Wait(atom, _):
                 if taken >> atom & 1:
                     yield None, (Took(atom),)
+                    if self.steps[atom].atom.any:
+                        yield residual, ()
                 elif not failing >> atom & 1:
                     yield residual, ()
             case Then(head, rest, strong):
                 for left, ops in self._advanced(head, taken, failing):
-                    if left is not None:
+                    if left is not None and not isinstance(left, Maybe):
                         yield Then(left, rest, strong), ops
                         continue
                     for begun, more in self._begin(rest, strong=strong):
-                        yield begun, ops + more
+                        yield _preferring(left, rest, strong, begun), ops + more
+            case Barred(head, wait, bar):
+                yield from self._past_bar(head, wait, bar, taken, failing)
+            case Prefer(head, rest):
+                yield from self._preferred(head, rest, taken, failing)
+            case Maybe():
+                raise AssertionError("what follows greedy rounds is known before the next element")
             case Side(branches):
                 for transitions in product(
                     *(tuple(self._advanced(each, taken, failing)) for each in branches)
@@ -414,10 +481,41 @@ class Automaton:
                     yield (None if left is None else Timed(left, register)), ops
             case Behind(head, scope):
                 for left, ops in self._advanced(head, taken, failing):
-                    yield (None if left is None else Behind(left, scope)), ops
+                    yield (None if left is None else _behind(left, scope)), ops
             case Framed(head, window):
                 for left, ops in self._advanced(head, taken, failing):
                     yield (None, (*ops, Close(window))) if left is None else (Framed(left, window), ops)
+
+    def _past_bar(
+        self, head: Residual, wait: Wait, bar: Bar, taken: int, failing: int
+    ) -> Iterator[Transition]:
+        """The rest of a part that has a bar."""
+        is_barred = taken >> wait.atom & 1
+        if is_barred and bar is not Bar.WITHOUT:
+            return
+        transitions = tuple(self._advanced(head, taken, failing))
+        if is_barred and not any(map(_took, transitions)):
+            return
+        is_over = bar is Bar.NEXT and failing >> wait.atom & 1
+        for left, ops in transitions:
+            yield (left if left is None or is_over else Barred(left, wait, bar)), ops
+
+    def _preferred(self, head: Residual, rest: Residual, taken: int, failing: int) -> Iterator[Transition]:
+        """The rest of greedy rounds beside what follows: what is a further round is nothing else."""
+        rounds = tuple(self._advanced(head, taken, failing))
+        if any(map(_took, rounds)):
+            yield from rounds
+            return
+        following = tuple(self._advanced(rest, taken, failing))
+        yield from filter(_took, following)
+        waiting = [left for left, ops in following if left is not None and not _took((left, ops))]
+        for left, _ in rounds:  # passed over, in one way
+            assert left is not None
+            yield from ((Prefer(left, each), ()) for each in waiting)
+            if not waiting:
+                yield left, ()
+        if not rounds:
+            yield from ((each, ()) for each in waiting)
 
     def _interned(self, residual: Residual) -> int:
         known = self._known.get(residual)
@@ -442,7 +540,7 @@ class Automaton:
                 bits_of(wait.atom for wait in waits if wait.strong),
                 bits_of(step.number for step in steps if step.questions),
                 bits_of(step.number for step in steps if step.deferred),
-                bits_of(step.number for step in steps if step.atom.is_silent),
+                bits_of(step.number for step in steps if step.atom.filter is None),
                 tuple(sorted(looked_at, key=lambda timer: self.timer_names[timer])),
                 min((each.duration for each in frames if each.register is None), default=None),
                 tuple((each.register, each.duration) for each in frames if each.register is not None),
@@ -484,6 +582,23 @@ class Automaton:
         return Move(state, took, armed, marked, closed, opened, bound, cleared, entered)
 
 
+def _took(transition: Transition) -> bool:
+    """Whether something is taken."""
+    return any(isinstance(op, Took) for op in transition[1])
+
+
+def _preferring(head: Maybe | None, rest: Tree, strong: bool, begun: Residual | None) -> Residual | None:
+    """The residual of what follows when it has begun; greedy rounds that may go on have precedence over it."""
+    if head is None:
+        return begun
+    assert begun is not None
+    return Prefer(Then(head.head, rest, strong), begun)
+
+
+def _behind(head: Residual, scope: int) -> Residual:
+    return Maybe(Behind(head.head, scope)) if isinstance(head, Maybe) else Behind(head, scope)
+
+
 def deadline_of(spec: int | Instant | TimeOfDay, started: int) -> int:
     """When a timer goes off that was started at a time."""
     if isinstance(spec, int):
@@ -506,6 +621,10 @@ def _is_weak_inside(part: Part) -> bool:
             return _is_weak_inside(first) or (can_be_skipped(first) and _is_weak_inside(second))
         case Either(parts) | Both(parts):
             return any(map(_is_weak_inside, parts))
+        case Permutation():
+            return True
+        case Unless(inner, _):
+            return _is_weak_inside(inner)
         case Iterate(inner, _, most):
             return most != 1 or _is_weak_inside(inner)
         case Within(inner, _):

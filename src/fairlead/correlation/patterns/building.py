@@ -33,9 +33,12 @@ from fairlead.correlation.patterns.model import (
     Output,
     Part,
     Pattern,
+    Permutation,
+    Resume,
     Sequence,
     Take,
     Timing,
+    Unless,
     Within,
 )
 from fairlead.correlation.patterns.printer import render_condition, render_operand
@@ -61,7 +64,16 @@ from fairlead.model.durations import (
     scan_duration,
 )
 
-__all__ = ["Expression", "any_order", "either", "event", "other_than", "render_python", "timeout"]
+__all__ = [
+    "Expression",
+    "any_order",
+    "either",
+    "event",
+    "other_than",
+    "permutation",
+    "render_python",
+    "timeout",
+]
 
 Duration: TypeAlias = int | str | timedelta
 """Microseconds, `5 minutes`, or Python's own."""
@@ -80,6 +92,7 @@ class _Clauses:
     limit: int = LIMIT
     partial: bool = False
     name: str = UNNAMED
+    resume: Resume | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +165,22 @@ class Expression:
         parts = self.part.parts if isinstance(self.part, Both) else (self.part,)
         return self._grown(Both((*parts, _alone(other))))
 
-    def repeated(self, least: int, most: int | None = -1) -> Expression:
+    def repeated(self, least: int, most: int | None = -1, *, greedy: bool = False) -> Expression:
         """This so many times, one behind the other: `repeated(3)`, `repeated(3, 5)`, `repeated(3, None)`."""
-        return self._grown(Iterate(self.part, least, least if most == -1 else most))
+        return self._grown(Iterate(self.part, least, least if most == -1 else most, greedy))
+
+    def until(self, *others: Events, name: str | None = None) -> Expression:
+        """These rounds, which the first of some others ends: `event("A").repeated(1, None).until(event("B"))`."""
+        if not isinstance(self.part, Iterate):
+            raise FilterError(
+                "only rounds have an `until`", hint='event("A").repeated(1, None).until("x > 3")'
+            )
+        return self._grown(replace(self.part, until=_bar(others, name)))
+
+    def unless_next(self, *others: Events, among: Events = EVERYTHING, name: str | None = None) -> Expression:
+        """This, where the next event, or the next of some sort, is none of the others."""
+        bar = replace(_bar(others, name), domain=_events((among,)))
+        return self._grown(Unless(self.part, bar, is_next=True))
 
     def optional(self) -> Expression:
         """This or nothing: `repeated(0, 1)`."""
@@ -173,6 +199,14 @@ class Expression:
     def among(self, *others: Events) -> Expression:
         """The same as `without`, where the others are a wider sort of events: the first of them is to match."""
         return self.without(*others)
+
+    def any(self) -> Expression:
+        """This step, which may also pass over what it takes, and take a later one."""
+        return self._grown(replace(self._atom, any=True))
+
+    def unless_first(self, *others: Events, name: str) -> Expression:
+        """This step, where none of the others comes first; conditions may speak of them by the name."""
+        return self._grown(Unless(self._atom, _bar(others, name)))
 
     def or_timer(self, *timers: str) -> Expression:
         """This step, which takes the time events of some timers as well."""
@@ -210,6 +244,10 @@ class Expression:
         except ValueError:
             known = ", ".join(each.value for each in Take)
             raise FilterError(f"nothing that can be taken: {take!r}", hint=f"there is {known}") from None
+
+    def resuming(self, step: str, *, last: bool = False) -> Expression:
+        """The next match may start with the first event that a step took, or with the last."""
+        return self._given(resume=Resume(step, last))
 
     def limited(self, limit: int) -> Expression:
         """With at most so many matches for each end."""
@@ -271,6 +309,16 @@ def either(*parts: Expression | str) -> Expression:
 def any_order(*parts: Expression | str) -> Expression:
     """Each of the parts, in any interleaving."""
     return Expression(Both(tuple(map(_alone, parts))))
+
+
+def permutation(*parts: Expression | str) -> Expression:
+    """Each of the parts, one behind the other, in whatever order."""
+    return Expression(Permutation(tuple(map(_alone, parts))))
+
+
+def _bar(others: tuple[Events, ...], name: str | None) -> Atom:
+    bar = Atom("_", _events(others), bars=True)
+    return replace(bar, step=default_step(bar) if name is None else name)
 
 
 def _expression(given: Expression | str) -> Expression:
@@ -357,6 +405,9 @@ def _clauses(pattern: Pattern) -> str:
         calls.append(("where", [_quoted(render_condition(each)) for each in pattern.conditions]))
     if pattern.take is not Take.PAST:
         calls.append(("taking", [_quoted(pattern.take.value)]))
+    if pattern.resume is not None:
+        last = ["last=True"] if pattern.resume.is_last else []
+        calls.append(("resuming", [_quoted(pattern.resume.step), *last]))
     if pattern.limit != LIMIT:
         calls.append(("limited", [str(pattern.limit)]))
     if pattern.partial:
@@ -380,8 +431,19 @@ def _part(part: Part) -> str:
             return f"either({', '.join(map(_part, parts))})"
         case Both(parts):
             return f"any_order({', '.join(map(_part, parts))})"
-        case Iterate(inner, least, most):
-            return f"{_part(inner)}.repeated({least if least == most else f'{least}, {most}'})"
+        case Permutation(parts):
+            return f"permutation({', '.join(map(_part, parts))})"
+        case Iterate(inner, least, most, greedy, until):
+            rounds = f"{least if least == most else f'{least}, {most}'}{', greedy=True' * greedy}"
+            text = f"{_part(inner)}.repeated({rounds})"
+            return text if until is None else f"{text}.until({_barred(until)})"
+        case Unless(inner, bar, True):
+            is_narrow = bar.domain is not None and bar.domain != EVERYTHING
+            among = f", among={_sort(bar.domain)}" if is_narrow and bar.domain is not None else ""
+            return f"{_part(inner)}.unless_next({_barred(bar)}{among})"
+        case Unless(inner, bar):
+            named = _quoted(bar.step)
+            return f"{_part(inner)}.unless_first({_sorts(bar.filter or EVERYTHING)}, name={named})"
         case Within(inner, duration):
             return f"{_part(inner)}.within({_quoted(render_duration(duration))})"
         case Timing(first, second, timer, spec):
@@ -417,7 +479,7 @@ def _atom(atom: Atom) -> str:
         arguments = _event(atom.filter)
     if atom.step != default:
         arguments.append(f"name={_quoted(atom.step)}")
-    text = f"{call}({', '.join(arguments)})"
+    text = f"{call}({', '.join(arguments)}){'.any()' * atom.any}"
     if timers:
         text += f".or_timer({', '.join(map(_quoted, timers))})"
     if domain is not None:
@@ -425,6 +487,11 @@ def _atom(atom: Atom) -> str:
     if atom.domain_timers:
         text += f".before_timer({', '.join(map(_quoted, sorted(atom.domain_timers)))})"
     return text
+
+
+def _barred(bar: Atom) -> str:
+    name = "" if bar.step == default_step(bar) else f", name={_quoted(bar.step)}"
+    return f"{_sorts(bar.filter or EVERYTHING)}{name}"
 
 
 def _event(filter: Filter) -> list[str]:

@@ -8,6 +8,11 @@
     C*, C{2}, C{2,}, C{2,3}                iteration
     C1 | C2, C1 || C2                      alternation and parallelisation; `;` binds closer, juxtaposition closest
     (C)_{within 1 h}                       a window
+    [any A]                                a step that may pass over what it takes
+    C{1,}+, (C*)_{until [U]}               greedy iteration; one that ends with U
+    ([A])_{without [b: B]}                 a step before which B ends the match; conditions may speak of b
+    (C)_{unless [B ⊆ P]}                   the first event of P is no B
+    perm(C1, C2)                           one behind the other, in whatever order
     [s: A]                                 a step that is not called after the events it takes
 
 What the names stand for is said behind the pattern, `where A = [type = "A" and x > 1], B = …`, or given with it;
@@ -22,6 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from fairlead.correlation.patterns.language import DEPTH_MAX, PatternReader
@@ -33,10 +39,13 @@ from fairlead.correlation.patterns.model import (
     Iterate,
     Part,
     Pattern,
+    Permutation,
     Sequence,
     Timing,
+    Unless,
     Within,
     atoms,
+    can_be_empty,
 )
 from fairlead.correlation.patterns.printer import render_clauses, render_name
 from fairlead.correlation.patterns.spelling import (
@@ -61,7 +70,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_core", "render_core", "windows_as_timers"]
 
-_WORDS: Final = frozenset({"not", "where"})
+_WORDS: Final = frozenset({"any", "not", "perm", "where"})
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _EITHER, _BOTH, _SEQUENCE, _CONCAT, _ITERATE = range(5)
 """The strength with which the context binds a part that is written in it."""
@@ -110,7 +119,13 @@ def windows_as_timers(part: Part, known: frozenset[str] = frozenset()) -> Part:
     match part:
         case Within(inner, duration):
             split = _head(inner)
-            if split is None or any(atom.timers or atom.domain_timers for atom in atoms(inner)):
+            has_bars = any(atom.bars or atom.any for atom in atoms(inner))
+            if (
+                split is None
+                or has_bars
+                or not _is_plain(inner)
+                or any(atom.timers or atom.domain_timers for atom in atoms(inner))
+            ):
                 return Within(windows_as_timers(inner, known), duration)
             first, rest = split
             timer = fresh_timer(known)
@@ -126,7 +141,7 @@ def windows_as_timers(part: Part, known: frozenset[str] = frozenset()) -> Part:
             return type(part)(tuple(windows_as_timers(each, known) for each in parts))
         case Iterate(inner, _, _):
             return replace(part, part=windows_as_timers(inner, known))
-    return part
+    return part  # atoms; bars and permutations stay as they are
 
 
 def _head(part: Part) -> tuple[Atom, Part] | None:
@@ -147,10 +162,15 @@ def _failing(part: Part, timer: str) -> Part:
             return replace(part, domain_timers=part.domain_timers | {timer})
         case Sequence(first, second) | Concat(first, second) | Timing(first, second, _, _):
             return replace(part, first=_failing(first, timer), second=_failing(second, timer))
-        case Either(parts) | Both(parts):
+        case Either(parts) | Both(parts) | Permutation(parts):
             return type(part)(tuple(_failing(each, timer) for each in parts))
-        case Iterate(inner, _, _) | Within(inner, _):
+        case Iterate(inner, _, _) | Within(inner, _) | Unless(inner, _):
             return replace(part, part=_failing(inner, timer))
+
+
+def _is_plain(part: Part) -> bool:
+    """Whether nothing in it has precedence, and no order is free."""
+    return Pattern(part).is_settled_by_steps if not can_be_empty(part) else False
 
 
 # -- reading -------------------------------------------------------------------------------------------------
@@ -231,7 +251,8 @@ class _CoreReader(PatternReader):
         part = self.primary()
         while self.kinds[self.at] in ("*", "{"):
             start = self.starts[self.at]
-            part = self.located(start, Iterate, part, *self.bounds())
+            bounds = self.bounds()
+            part = self.located(start, Iterate, part, *bounds, self.took("+"))
         return part
 
     def bounds(self) -> tuple[int, int | None]:
@@ -248,6 +269,14 @@ class _CoreReader(PatternReader):
     def primary(self) -> Part:
         if self.kinds[self.at] == "[":
             return self.atom()
+        if self.took("perm"):
+            start = self.starts[self.at]
+            self.expect("(")
+            parts = [self.alternation()]
+            while self.took(","):
+                parts.append(self.alternation())
+            self.expect(")", ",")
+            return self.located(start, Permutation, tuple(parts))
         if self.kinds[self.at] != "(":
             raise self.unexpected(("[", "("), hint="write an atom in brackets: [A], [A ⊆ {A, B}]")
         start, timer = self.starts[self.at], self.timer_of(self.closing(self.at))
@@ -261,9 +290,17 @@ class _CoreReader(PatternReader):
         else:
             self.expect(")", hint="a timing names its timer: ([A], [B ⊆ {B, T1}])_{T1 = 1 h}")
             if self.took("_", "{"):
-                if not self.took("within"):
+                if self.took("without"):
+                    part = self.located(start, Unless, part, self.atom(bars=True))
+                elif self.took("unless"):
+                    part = self.located(start, Unless, part, self.atom(bars=True), True)
+                elif isinstance(part, Iterate) and self.took("until"):
+                    ended = partial(replace, part, until=self.atom(bars=True))
+                    part = self.located(start, ended)
+                elif not self.took("within"):
                     raise self.unexpected(("within 1 h", "T1 = 1 h"))
-                part = self.located(start, Within, part, self.duration())
+                else:
+                    part = self.located(start, Within, part, self.duration())
                 self.expect("}")
         self.depth -= 1
         return part
@@ -293,12 +330,13 @@ class _CoreReader(PatternReader):
         self.expect("}")
         return self.located(start, Timing, first, second, timer, spec)
 
-    def atom(self) -> Atom:
+    def atom(self, *, bars: bool = False) -> Atom:
         self.expect("[")
         step = None
         if self.texts[self.at + 1] == ":":
             step = (self.name(), self.starts[self.at - 1])
             self.at += 1
+        is_any = self.took("any")
         without = self.name() if self.took("¬") or self.took("not") else None
         taken = [self.name()] if without is None else []
         while self.took(","):
@@ -318,7 +356,15 @@ class _CoreReader(PatternReader):
         named = next((name for name in taken if name not in self.known), None)
         if step is None and named is not None:
             step = (fresh(named.rpartition(".")[2], self.names or ()), self.starts[self.at])
-        return self.atom_of(step, filter, timers, failing_on, failing)
+        return self.located(
+            self.starts[self.at - 1],
+            partial(self.atom_of, any=is_any, bars=bars),
+            step,
+            filter,
+            timers,
+            failing_on,
+            failing,
+        )
 
     def domain(self) -> list[str]:
         return self.listed("{", "}", self.name) if self.kinds[self.at] == "{" else [self.name()]
@@ -374,8 +420,14 @@ class _CoreWriter:
         match part:
             case Atom():
                 return self.atom(part)
-            case Iterate(inner, least, most):
-                return f"{self.text(inner, _ITERATE)}{_bounds(least, most)}"
+            case Iterate(inner, least, most, greedy, until):
+                repeated = f"{self.text(inner, _ITERATE)}{_bounds(least, most)}{'+' * greedy}"
+                return repeated if until is None else f"({repeated})_{{until {self.atom(until)}}}"
+            case Permutation(parts):
+                return f"perm({', '.join([self.text(each, _EITHER) for each in parts])})"
+            case Unless(inner, bar, is_next):
+                text = self.text(inner, _EITHER)
+                return f"({text})_{{{'unless' if is_next else 'without'} {self.atom(bar)}}}"
             case Within(inner, duration):
                 return f"({self.text(inner, _EITHER)})_{{within {render_duration(duration, short=True)}}}"
             case Timing(first, second, timer, spec):
@@ -406,7 +458,7 @@ class _CoreWriter:
             taken.insert(0, _name(own))
             shown = taken
         outside = [*self.domain(atom.domain, own), *map(quote_name, sorted(atom.domain_timers))]
-        text = label + ", ".join(shown)
+        text = f"{label}{'any ' * atom.any}{', '.join(shown)}"
         if not outside:
             return f"[{text}]"
         within = [*taken, *outside]
@@ -431,10 +483,10 @@ def _timers(part: Part) -> Iterator[str]:
         case Sequence(first, second) | Concat(first, second):
             yield from _timers(first)
             yield from _timers(second)
-        case Either(parts) | Both(parts):
+        case Either(parts) | Both(parts) | Permutation(parts):
             for each in parts:
                 yield from _timers(each)
-        case Iterate(inner, _, _) | Within(inner, _):
+        case Iterate(inner, _, _) | Within(inner, _) | Unless(inner, _):
             yield from _timers(inner)
 
 

@@ -22,8 +22,10 @@ from fairlead.correlation.patterns.model import (
     Operand,
     Part,
     Pattern,
+    Permutation,
     Sequence,
     Timing,
+    Unless,
     Within,
     atoms,
 )
@@ -50,6 +52,7 @@ def form_of(pattern: Pattern) -> Pattern:
         conditions=tuple(_renamed(each, steps) for each in pattern.conditions),
         outputs=(),
         name="composite",
+        resume=None if pattern.resume is None else replace(pattern.resume, step=steps[pattern.resume.step]),
     )
 
 
@@ -60,10 +63,16 @@ def with_atoms(part: Part, changed: Callable[[Atom], Atom]) -> Part:
             return changed(part)
         case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
             return replace(part, first=with_atoms(first, changed), second=with_atoms(second, changed))
-        case Either(parts) | Both(parts):
+        case Either(parts) | Both(parts) | Permutation(parts):
             return replace(part, parts=tuple(with_atoms(each, changed) for each in parts))
-        case Iterate(inner, _, _) | Within(inner, _):
+        case Iterate(inner, _, _, _, until):
+            inner = with_atoms(inner, changed)
+            return replace(part, part=inner, until=None if until is None else changed(until))
+        case Within(inner, _):
             return replace(part, part=with_atoms(inner, changed))
+        case Unless(inner, bar):
+            inner = with_atoms(inner, changed)
+            return replace(part, part=inner, bar=changed(bar))
 
 
 def _renamed(condition: Condition, steps: Mapping[str, str]) -> Condition:

@@ -31,6 +31,7 @@ from fairlead.correlation.patterns.graph import (
     Allowed,
     Edge,
     Node,
+    Path,
     Shared,
     best_paths,
     bits,
@@ -135,14 +136,14 @@ class Instance(Moving):
                 taken = self._consume(accepted, floor)
             case Take.RECENT:
                 taken = self._best(accepted, floor)(self._may_start, last=True)
-                self._go_past(taken)
+                self._go_past(taken, accepted)
             case Take.PAST:
                 taken = []
                 ends = accepted
                 while ends:
                     found = self._best(ends, floor)(self._may_start)
                     taken += found
-                    ends = only(ends, self._go_past(found))
+                    ends = only(ends, self._go_past(found, ends))
         if pattern.partial or pattern.take is Take.NEXT:
             for members, path in taken:
                 _note(self._started, path[0][0], members)
@@ -185,11 +186,11 @@ class Instance(Moving):
         best = self._best(ends, floor, is_complete=is_complete)
         return [found for rank, members in starts.items() for found in best(starting_at(rank, members))]
 
-    def _go_past(self, taken: list[Shared]) -> int:
+    def _go_past(self, taken: list[Shared], ends: list[Edge]) -> int:
         """The next match starts behind what was taken. For whom that leaves something in progress."""
         left = over = 0
         for members, path in taken:
-            last = path[-1][0]
+            last = path[-1][0] if self._automaton.pattern.resume is None else self._resumes(path, ends)
             if last >= self._newest:
                 over |= members
             else:
@@ -198,6 +199,23 @@ class Instance(Moving):
         if over:
             self.drop(over)
         return left
+
+    def _resumes(self, path: Path, ends: list[Edge]) -> Rank:
+        """The place behind which the next match starts, if not behind the last event of this one.
+
+        It starts with an event of a step. All that could start before is in progress, or ends here.
+        """
+        resume, first = self._automaton.pattern.resume, path[0][0]
+        assert resume is not None
+        number = self._automaton.number_of(resume.step)
+        places = [rank for rank, taking, _ in path if taking == number]
+        if not places:
+            return path[-1][0]
+        place = places[-1 if resume.is_last else 0]
+        if place == first:
+            return first
+        starts = starts_of([*self.in_progress, *ends], BEGINNING, _anywhere)
+        return max(rank for rank in (first, *starts) if rank < place)
 
     def _consume(self, accepted: list[Edge], floor: int) -> list[Shared]:
         """The first match, then the first of those that share nothing with it, and so on."""

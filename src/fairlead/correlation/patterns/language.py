@@ -4,24 +4,29 @@
     body     = list | ( operand | list window ) { link } [ follows parallel ]
     list     = choice | parallel
     choice   = operand "or" operand { "or" operand }
-    parallel = "any order of" operand { "," operand } "and" operand
+    parallel = ( "permutation of" | "any order of" ) operand { "," operand } "and" operand
     follows  = [ "weakly" ] "followed by"
     window   = "within" duration
     link     = window | follows operand | follows parallel window
              | "then no" events ( "within" duration | "until" moment ) [ "as" step ]
              | "then" atom "before" ( duration [ "pass" ] | moment )
              | "starting timer" timer ( "for" duration | "until" moment ) "then" operand
-    operand  = [ rounds ] ( "(" body ")" | atom )
+    operand  = [ [ "greedily" ] rounds ] ( "(" body ")" | atom ) [ unless ] | rounds atom "until" barred [ unless ]
+    unless   = "unless next" barred [ "among" events ]
     rounds   = n "or more" | n "to" m | "exactly" n | n "times" | "at least" n | "at most" n
              | "any number of" | "optional"
     atom     = taken "as" step rest | taken rest [ "as" step ]
              | "not" events "as" step others | "not" events others [ "as" step ]
-    taken    = event | "timer" timer
-    rest     = { "else timer" timer } [ ( "without" | "among" ) events ] { "before timer" timer }
-    others   = { "else timer" timer } "among" events { "before timer" timer }
+    taken    = [ "any" ] event | "timer" timer
+    rest     = { "else timer" timer } [ ( "without" | "among" ) events ] ends
+    others   = { "else timer" timer } "among" events ends
+    ends     = [ "without" named ] { "before timer" timer }
+    named    = "(" event { "or" event } "as" step ")"
+    barred   = named | events
     events   = event | "(" event { "or" event } ")"
     event    = type [ "[" filter "]" ] | "[" filter "]"
     clause   = "same" name { "and" name } | condition { "and" condition } | "taking" matches | "limit" n
+             | "taking from the" ( "last" | "first" ) step
              | "giving" name "=" operand { "," name "=" operand } | "with partial matches"
 
 A chain is read from the left: a link has all that stands before it for its first part, so `within 1 hour` is
@@ -53,9 +58,12 @@ from fairlead.correlation.patterns.model import (
     Output,
     Part,
     Pattern,
+    Permutation,
     Reference,
+    Resume,
     Sequence,
     Timing,
+    Unless,
     Within,
 )
 from fairlead.correlation.patterns.printer import render
@@ -84,6 +92,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEPTH_MAX", "PatternReader", "parse", "parse_condition", "parse_operand", "render"]
 
+NONE: Final[frozenset[str]] = frozenset()
 DEPTH_MAX: Final = 100
 """The depth to which parentheses may nest."""
 _COMPARATORS: Final = {op.value: op for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)}
@@ -171,6 +180,7 @@ class PatternReader(FilterReader):
     LISTED: ClassVar[dict[type[Part], tuple[str, str]]] = {
         Either: ("(A or B) followed by C", "A or (B followed by C)"),
         Both: ("(any order of A and B) followed by C", "any order of A and (B followed by C)"),
+        Permutation: ("(permutation of A and B) followed by C", "permutation of A and (B followed by C)"),
     }
     """Examples of parentheses that make clear what goes on behind a list."""
 
@@ -211,7 +221,7 @@ class PatternReader(FilterReader):
             if read is None:
                 break
             if is_list and read != self.within:
-                ways = self.LISTED[Either if isinstance(part, Either) else Both]
+                ways = self.LISTED[type(part.second if isinstance(part, Sequence | Concat) else part)]
                 hint = f"use parentheses: {', or '.join(ways)}"
                 raise self.problem("what goes on here may be the list or its last part", start, hint=hint)
             part, is_list = read(start, part)
@@ -227,21 +237,28 @@ class PatternReader(FilterReader):
 
     def first(self) -> tuple[Part, bool]:
         """The beginning of a chain, and whether it is a list without parentheses."""
-        if self.took("any", "order", "of"):
-            return self.parallel(), True
+        if (joined := self.order()) is not None:
+            return self.parallel(joined), True
         parts = [self.operand_part()]
         while self.took("or"):
             parts.append(self.operand_part())
         return (Either(tuple(parts)), True) if len(parts) > 1 else (parts[0], False)
 
-    def parallel(self) -> Part:
-        parts = [self.operand_part()]
+    def order(self) -> type[Both | Permutation] | None:
+        """The list that begins here, if one does; its words are consumed."""
+        if self.took("any", "order", "of"):
+            return Both
+        return Permutation if self.took("permutation", "of") else None
+
+    def parallel(self, joined: type[Both | Permutation]) -> Part:
+        start, parts = self.starts[self.at], [self.operand_part()]
         while self.kinds[self.at] == ",":
             self.at += 1
             parts.append(self.operand_part())
         if not self.took("and"):
             raise self.unexpected(("and", "a comma"), hint="write any order of A, B and C")
-        return Both((*parts, self.operand_part()))
+        together: Callable[[tuple[Part, ...]], Part] = joined
+        return self.located(start, together, (*parts, self.operand_part()))
 
     def link(self) -> Callable[[int, Part], tuple[Part, bool]] | None:
         """The reader of the link at this token; its first words are consumed."""
@@ -267,8 +284,8 @@ class PatternReader(FilterReader):
         return self.located(start, Within, part, self.duration()), False
 
     def followed(self, join: Callable[[Part, Part], Part], start: int, part: Part) -> tuple[Part, bool]:
-        if self.took("any", "order", "of"):
-            return join(part, self.parallel()), True
+        if (joined := self.order()) is not None:
+            return join(part, self.parallel(joined)), True
         return join(part, self.operand_part()), False
 
     def then_no(self, start: int, part: Part) -> tuple[Part, bool]:
@@ -278,7 +295,10 @@ class PatternReader(FilterReader):
         return self.located(start, Timing, part, atom, timer, spec), False
 
     def then_before(self, start: int, part: Part) -> tuple[Part, bool]:
-        timer, atom = fresh_timer(self.known), self.atom()
+        timer, start_of_step, part_there = fresh_timer(self.known), self.starts[self.at], self.atom()
+        if not isinstance(part_there, Atom):
+            raise self.problem("what a time is set for has no bars with names", start_of_step)
+        atom = part_there
         if not self.took("before"):
             hint = "without a time it is A followed by B, or A weakly followed by B"
             raise self.unexpected(("before",), hint=hint)
@@ -302,7 +322,10 @@ class PatternReader(FilterReader):
         return self.located(start, Timing, part, second, timer, spec), False
 
     def operand_part(self) -> Part:
-        start, rounds = self.starts[self.at], self.rounds()
+        start, greedy = self.starts[self.at], self.took("greedily")
+        rounds = self.rounds()
+        if greedy and rounds is None:
+            raise self.unexpected(("1 or more",), hint="write greedily 1 or more A followed by B")
         if self.kinds[self.at] == "(":
             self.depth += 1
             if self.depth > DEPTH_MAX:
@@ -313,7 +336,32 @@ class PatternReader(FilterReader):
             self.depth -= 1
         else:
             part = self.atom()
-        return part if rounds is None else self.located(start, Iterate, part, *rounds)
+        if rounds is not None:
+            until = self.bar() if self.took("until") else None
+            part = self.located(start, Iterate, part, *rounds, greedy, until)
+        if self.took("unless", "next"):
+            bar = self.bar()
+            domain = self.events() if self.took("among") else EVERYTHING
+            part = self.located(start, Unless, part, replace(bar, domain=domain), True)
+        return part
+
+    def bar(self) -> Atom:
+        """The bar that stands here: some events, under a name or not."""
+        start = self.starts[self.at]
+        filter, step = self.named_events()
+        return self.located(start, partial(self.atom_of, bars=True), step, filter, NONE, None, NONE)
+
+    def named_events(self) -> tuple[Filter, tuple[str, int] | None]:
+        """Some events; in parentheses they may have a name."""
+        if self.kinds[self.at] != "(":
+            return self.event(), None
+        self.at += 1
+        found = [self.event()]
+        while self.took("or"):
+            found.append(self.event())
+        step = self.step()
+        self.expect(")", "or", "as")
+        return Or.of(found), step
 
     def rounds(self) -> tuple[int, int | None] | None:
         """The number of repetitions of what follows, if there is one."""
@@ -348,7 +396,9 @@ class PatternReader(FilterReader):
 
     # -- atoms -----------------------------------------------------------------------------------------------
 
-    def atom(self) -> Atom:
+    def atom(self) -> Atom | Unless:
+        start = self.starts[self.at]
+        is_any = self.took("any")
         filter: Filter | None = None
         without: Filter | None = None
         timers: set[str] = set()
@@ -364,13 +414,28 @@ class PatternReader(FilterReader):
             timers.add(self.timer())
         if without is not None and self.texts[self.at] != "among":
             raise self.unexpected(("among",), hint="write not A among B; or B without A")
-        domain = self.events() if self.took("without") or self.took("among") else None
+        domain, barred = None, None
+        if self.took("among"):
+            domain = self.events()
+        while barred is None and self.took("without"):
+            at = self.starts[self.at]
+            found, name = self.named_events()
+            if name is not None:
+                barred = (found, name)
+            elif domain is None:
+                domain = found
+            else:
+                raise self.problem("what else ends it has a name", at, hint="write without (C as c)")
         while self.took("before", "timer"):
             failing.add(self.timer())
         if without is not None and domain is not None:
             filter = negation(without, domain)
         step = step or self.step()
-        return self.atom_of(step, filter, frozenset(timers), domain, frozenset(failing))
+        taking = partial(self.atom_of, any=is_any)
+        atom = self.located(start, taking, step, filter, frozenset(timers), domain, frozenset(failing))
+        if barred is None:
+            return atom
+        return Unless(atom, self.atom_of(barred[1], barred[0], NONE, None, NONE, bars=True))
 
     def atom_of(
         self,
@@ -379,10 +444,13 @@ class PatternReader(FilterReader):
         timers: frozenset[str],
         domain: Filter | None,
         failing: frozenset[str],
+        *,
+        any: bool = False,
+        bars: bool = False,
     ) -> Atom:
         """The atom under its name, with the name's location, or under the default name."""
         names = self.names if self.names is not None else []
-        atom = Atom("_", filter, timers, domain, failing)
+        atom = Atom("_", filter, timers, domain, failing, any, bars)
         if step is None:
             name = fresh(default_step(atom), names)
         else:
@@ -412,14 +480,11 @@ class PatternReader(FilterReader):
 
     def events(self) -> Filter:
         """The events that must not happen: one sort, or several in parentheses."""
-        if self.kinds[self.at] != "(":
-            return self.event()
-        self.at += 1
-        found = [self.event()]
-        while self.took("or"):
-            found.append(self.event())
-        self.expect(")", "or")
-        return Or.of(found)
+        start = self.starts[self.at]
+        found, step = self.named_events()
+        if step is not None:
+            raise self.problem("these events have no name here", start, hint="write without (C as c)")
+        return found
 
     def event(self) -> Filter:
         kind, word, start = self.kinds[self.at], self.texts[self.at], self.starts[self.at]
@@ -511,6 +576,11 @@ class PatternReader(FilterReader):
         if word == "limit":
             field, chosen = "limit", self.count()
         elif word == "taking":
+            if self.took("from", "the"):
+                if "resume" in given:
+                    raise self.refused("a second 'taking'", start)
+                given["resume"] = self.resumed()
+                return
             take = next((take for words, take in TAKING.items() if self.took(*words)), None)
             if take is None:
                 raise self.unexpected(tuple(map(" ".join, TAKING_WORDS.values())))
@@ -522,6 +592,16 @@ class PatternReader(FilterReader):
         if field in given:
             raise self.refused(f"a second {word!r}", start)
         given[field] = chosen
+
+    def resumed(self) -> Resume:
+        """The place where the next match may start."""
+        is_last = self.texts[self.at] == "last"
+        if not (self.took("first") or self.took("last")):
+            raise self.unexpected(("first", "last"), hint="write taking from the first B")
+        place, step = self.starts[self.at], self.name()
+        if self.names is not None and step not in self.names:
+            raise self.refused(f"no step is called {step!r}", place, hint=f"there is {', '.join(self.names)}")
+        return Resume(step, is_last)
 
     def is_output(self, at: int) -> bool:
         """Whether `name = …` begins at a token, and the name is not that of a step."""

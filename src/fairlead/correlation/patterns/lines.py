@@ -82,6 +82,8 @@ class Line:
 
 def line_of(pattern: Pattern) -> Line | None:
     """The line of a pattern; None where its matches are not settled by their starts."""
+    if not pattern.is_settled_by_steps:
+        return None
     if pattern.partial or pattern.take not in (Take.ALL, Take.NEXT, Take.PAST):
         return None
     body: Part = pattern.body

@@ -6,6 +6,8 @@
     Iterate     C{m,n}           from m to n times, one behind the other
     Either      C1 | C2          alternation
     Both        C1 || C2         parallelisation
+    Permutation C1 ~ C2          one behind the other, in whatever order
+    Unless      C unless C'      C, if what is barred does not come first
     Timing      (C1, C2)T=d      a timer that C2 may wait for, or has to be faster than
     Within      C within d       all of it inside a window
 
@@ -47,10 +49,13 @@ __all__ = [
     "Output",
     "Part",
     "Pattern",
+    "Permutation",
     "Reference",
+    "Resume",
     "Sequence",
     "Take",
     "Timing",
+    "Unless",
     "Within",
     "atoms",
     "beginnings",
@@ -72,6 +77,8 @@ RESERVED: Final = frozenset(
 """The attributes of every composite: no step and no output is called so."""
 STEPS_MAX: Final = 256
 """The number of atoms a pattern may have."""
+PERMUTED_MAX: Final = 8
+"""The number of parts a permutation may have: its states are their subsets."""
 COUNT_MAX: Final = 100_000
 """The number of rounds an iteration may ask for."""
 DURATION_MAX: Final = 2**55
@@ -91,11 +98,15 @@ class Atom:
     """The occurrences of Σ, beyond A; None where there are none."""
     domain_timers: frozenset[str] = frozenset()
     """The time events of Σ."""
+    any: bool = False
+    """Whether a match may pass over what it takes, and take a later one."""
+    bars: bool = False
+    """Whether it takes nothing: what it would take ends a match (`Unless`, and `until` of an iteration)."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether it takes time events only: of occurrences, only those in its domain matter."""
-        return self.filter is None
+        """Whether it takes no occurrence: it waits for time events, or is a bar."""
+        return self.filter is None or self.bars
 
     def __post_init__(self) -> None:
         check_name(self.step)
@@ -103,6 +114,10 @@ class Atom:
             raise FilterError(f"a step's name has no dots: {self.step!r}")
         if self.filter is None and not self.timers:
             raise FilterError(f"the step {self.step!r} takes nothing")
+        if self.any and (self.filter is None or self.bars):
+            raise FilterError(f"the step {self.step!r} takes no event to pass over")
+        if self.bars and (self.filter is None or self.timers or self.domain_timers):
+            raise FilterError(f"the step {self.step!r} bars events, and no timers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +143,10 @@ class Iterate:
     part: Part
     least: int = 0
     most: int | None = None
+    greedy: bool = False
+    """Whether another round has precedence over what follows: an event that both could take is the round's."""
+    until: Atom | None = None
+    """A bar: what it would take ends the rounds, but for the first one."""
 
     def __post_init__(self) -> None:
         counts = (self.least, 0 if self.most is None else self.most)
@@ -137,6 +156,14 @@ class Iterate:
             raise FilterError(f"an iteration of at least {self.least} and at most {self.most} rounds")
         if can_be_empty(self.part):
             raise FilterError("what is repeated may match without taking anything")
+        if self.greedy and not (
+            isinstance(self.part, Atom) and not self.part.is_silent and not self.part.timers
+        ):
+            raise FilterError("one step is repeated greedily, and no timer")
+        if self.until is not None:
+            _check_bar(self.until)
+            if next(_parallel(self.part), None) is not None:
+                raise FilterError("what is repeated in whatever order has no `until`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +186,40 @@ class Both:
     def __post_init__(self) -> None:
         if len(self.parts) < 2:
             raise FilterError("a parallelisation has at least two parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """C1 ~ C2 ~ …: a match of each, one behind the other, in whatever order. No event is of two of them."""
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.parts) <= PERMUTED_MAX:
+            raise FilterError(f"a permutation has from 2 to {PERMUTED_MAX} parts")
+        if any(map(can_be_skipped, self.parts)):
+            raise FilterError("a part of a permutation may match without taking anything")
+
+
+@dataclass(frozen=True, slots=True)
+class Unless:
+    """C, if no element that the bar would take comes first: before C takes one or, with `is_next`, as the first
+    element of the bar's own domain.
+    """
+
+    part: Part
+    bar: Atom
+    is_next: bool = False
+
+    def __post_init__(self) -> None:
+        _check_bar(self.bar)
+        if self.is_next:
+            if self.bar.domain is None:
+                raise FilterError("the next event of which?", hint="among [true], for example")
+            if can_be_skipped(self.part):
+                raise FilterError("what is not to come next is about a part that takes something")
+        elif not isinstance(self.part, Atom) or self.bar.domain is not None:
+            raise FilterError("what may not come before is about one step, and has no domain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +253,7 @@ class Within:
         _check_duration(self.duration)
 
 
-Part: TypeAlias = Atom | Concat | Sequence | Iterate | Either | Both | Timing | Within
+Part: TypeAlias = Atom | Concat | Sequence | Iterate | Either | Both | Permutation | Unless | Timing | Within
 
 
 class Aggregate(Enum):
@@ -329,6 +390,14 @@ class Take(Enum):
     RECENT = "recent"
 
 
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The place where matches may start behind one that was taken: the first event of a step, or the last."""
+
+    step: str
+    is_last: bool = False
+
+
 @dataclass(frozen=True)
 class Pattern:
     """A body with all that belongs to it. Equal patterns find the same composites, ids included."""
@@ -342,9 +411,13 @@ class Pattern:
     partial: bool = False
     name: str = UNNAMED
     """The `type` of its composites."""
+    resume: Resume | None = None
+    """The place from which the next match may start, never its own first event; None: behind the last one."""
 
     def __post_init__(self) -> None:
         found = list(atoms(self.body))
+        _check_greedy(self.body, None)
+        _check_bars(self.body)
         if len(found) > STEPS_MAX:
             raise FilterError(f"a pattern has at most {STEPS_MAX} steps")
         names = [atom.step for atom in found]
@@ -357,6 +430,7 @@ class Pattern:
             raise FilterError(
                 "the pattern may match without taking an event", hint="write at least one: `1 or more`"
             )
+        _check_head(self.body)
         _check_timers(self.body, frozenset())
         for name in self.same:
             check_name(name)
@@ -384,6 +458,11 @@ class Pattern:
             )
         if self.partial and not isinstance(self.body, Within):
             raise FilterError("only what has a window runs out of time", hint="add `within 5 minutes`")
+        if self.resume is not None:
+            if self.take is not Take.PAST:
+                raise FilterError("a match that starts from a step is about taking matches past the last")
+            if not any(atom.step == self.resume.step and not atom.is_silent for atom in found):
+                raise FilterError(f"no step that takes events is called {self.resume.step!r}")
         if self.limit < 1:
             raise FilterError(f"a limit of {self.limit} matches")
         if self.limit != LIMIT and self.take is not Take.ALL:
@@ -394,7 +473,7 @@ class Pattern:
         for condition in self.conditions:
             for reference in (each for each in condition.references if each.step in silent):
                 step = reference.step
-                if silent[step].domain is None:
+                if silent[step].domain is None and not silent[step].bars:
                     raise FilterError(f"the step {step!r} waits for a timer, and takes no event to compare")
                 if reference.aggregate is not None or self.deciding_step(condition) != step:
                     raise FilterError(
@@ -418,6 +497,11 @@ class Pattern:
             if sum(not branch.isdisjoint(condition.steps) for branch in branches) > 1:
                 return None
         return last if last in condition.plain_steps else None
+
+    @property
+    def is_settled_by_steps(self) -> bool:
+        """Whether its steps and links alone decide: it bars nothing, and passes nothing over."""
+        return self.resume is None and not any(map(_is_choosing, _parts(self.body)))
 
     @property
     def is_public(self) -> bool:
@@ -459,10 +543,17 @@ def atoms(part: Part) -> Iterator[Atom]:
         case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
             yield from atoms(first)
             yield from atoms(second)
-        case Either(parts) | Both(parts):
+        case Either(parts) | Both(parts) | Permutation(parts):
             for each in parts:
                 yield from atoms(each)
-        case Iterate(inner, _, _) | Within(inner, _):
+        case Iterate(inner, _, _, _, until):
+            yield from atoms(inner)
+            if until is not None:
+                yield until
+        case Within(inner, _):
+            yield from atoms(inner)
+        case Unless(inner, bar):  # it is compared with what is before it
+            yield bar
             yield from atoms(inner)
 
 
@@ -475,10 +566,10 @@ def beginnings(part: Part) -> Iterator[Atom]:
             yield from beginnings(first)
             if can_be_empty(first):
                 yield from beginnings(second)
-        case Either(parts) | Both(parts):
+        case Either(parts) | Both(parts) | Permutation(parts):
             for each in parts:
                 yield from beginnings(each)
-        case Iterate(inner, _, _) | Within(inner, _):
+        case Iterate(inner, _, _) | Within(inner, _) | Unless(inner, _):
             yield from beginnings(inner)
 
 
@@ -491,11 +582,11 @@ def can_be_empty(part: Part) -> bool:
             return can_be_empty(first) and can_be_empty(second)
         case Either(parts):
             return any(map(can_be_empty, parts))
-        case Both(parts):
+        case Both(parts) | Permutation(parts):
             return all(map(can_be_empty, parts))
         case Iterate(inner, least, _):
             return least == 0 or can_be_empty(inner)
-        case Within(inner, _):
+        case Within(inner, _) | Unless(inner, _):
             return can_be_empty(inner)
 
 
@@ -508,12 +599,102 @@ def can_be_skipped(part: Part) -> bool:
             return can_be_skipped(first) and can_be_skipped(second)
         case Either(parts):
             return any(map(can_be_skipped, parts))
-        case Both(parts):
+        case Both(parts) | Permutation(parts):
             return all(map(can_be_skipped, parts))
         case Iterate(inner, least, _):
             return least == 0 or can_be_skipped(inner)
-        case Within(inner, _):
+        case Within(inner, _) | Unless(inner, _):
             return can_be_skipped(inner)
+
+
+def _parts(part: Part) -> Iterator[Part]:
+    """A part, and all that it is made of."""
+    yield part
+    match part:
+        case Atom():
+            return
+        case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
+            yield from _parts(first)
+            yield from _parts(second)
+        case Either(parts) | Both(parts) | Permutation(parts):
+            for each in parts:
+                yield from _parts(each)
+        case Iterate(inner, _, _) | Within(inner, _) | Unless(inner, _):
+            yield from _parts(inner)
+
+
+def _is_choosing(part: Part) -> bool:
+    match part:
+        case Atom(any=is_any):
+            return is_any
+        case Iterate(greedy=greedy, until=until):
+            return greedy or until is not None
+    return isinstance(part, Permutation | Unless)
+
+
+def _check_bar(bar: Atom) -> None:
+    if not bar.bars:
+        raise FilterError(f"the step {bar.step!r} would be taken, and not barred")
+
+
+def _check_bars(body: Part) -> None:
+    """Check that a bar is where something is barred, and nowhere else."""
+    for part in _parts(body):
+        if isinstance(part, Atom) and part.bars:
+            raise FilterError(f"the step {part.step!r} bars events, and is no part of a match")
+
+
+def _check_greedy(part: Part, following: Part | None) -> None:
+    """Check that a step follows what is repeated greedily: there it is plain what has precedence over what."""
+    match part:
+        case Iterate(greedy=True):
+            if following is None or not _begins_plainly(following):
+                raise FilterError(
+                    "what is repeated greedily is followed by a step",
+                    hint="write greedily 1 or more A followed by B",
+                )
+        case Concat(first, second) | Sequence(first, second):
+            _check_greedy(first, second)
+            _check_greedy(second, following)
+        case Timing(first, second, _, _):
+            _check_greedy(first, None)
+            _check_greedy(second, None)
+        case Either(parts) | Both(parts) | Permutation(parts):
+            for each in parts:
+                _check_greedy(each, None)
+        case Iterate(inner, _, _) | Within(inner, _) | Unless(inner, _):
+            _check_greedy(inner, None)
+
+
+def _check_head(body: Part) -> None:
+    """Check that a match starts with what it takes: nothing has precedence or is barred before that."""
+    first = {atom.step for atom in beginnings(body)}
+    for part in _parts(body):
+        at_head = not first.isdisjoint(atom.step for atom in beginnings(part))
+        match part:
+            case Unless(is_next=True) if at_head:
+                raise FilterError(
+                    "a match starts with what it takes: nothing else is next",
+                    hint="say what it is next to: A followed by B unless next C",
+                )
+            case Iterate(least=0, greedy=True) if at_head:
+                raise FilterError(
+                    "a match that may start with greedy rounds, or without", hint="write greedily 1 or more"
+                )
+
+
+def _begins_plainly(part: Part) -> bool:
+    """Whether a part begins with one step, in one way."""
+    match part:
+        case Atom():
+            return part.filter is not None and not part.timers
+        case Concat(first, _) | Sequence(first, _):
+            return _begins_plainly(first)
+        case Unless(inner, _):
+            return _begins_plainly(inner)
+        case Iterate(inner, least, _):
+            return least > 0 and _begins_plainly(inner)
+    return False
 
 
 def _repeated(part: Part, inside: bool) -> Iterator[str]:
@@ -524,16 +705,16 @@ def _repeated(part: Part, inside: bool) -> Iterator[str]:
         case Concat(first, second) | Sequence(first, second) | Timing(first, second, _, _):
             yield from _repeated(first, inside)
             yield from _repeated(second, inside)
-        case Either(parts) | Both(parts):
+        case Either(parts) | Both(parts) | Permutation(parts):
             for each in parts:
                 yield from _repeated(each, inside)
         case Iterate(inner, _, most):
             yield from _repeated(inner, inside or most != 1)
-        case Within(inner, _):
+        case Within(inner, _) | Unless(inner, _):
             yield from _repeated(inner, inside)
 
 
-def _parallel(part: Part) -> Iterator[Both]:
+def _parallel(part: Part) -> Iterator[Both | Permutation]:
     match part:
         case Atom():
             return
@@ -541,11 +722,11 @@ def _parallel(part: Part) -> Iterator[Both]:
             inner: tuple[Part, ...] = (first, second)
         case Iterate(repeated, _, _):
             inner = (repeated,)
-        case Within(bounded, _):
+        case Within(bounded, _) | Unless(bounded, _):
             inner = (bounded,)
         case Either(parts):
             inner = parts
-        case Both(parts):
+        case Both(parts) | Permutation(parts):
             yield part
             inner = parts
     for each in inner:
@@ -588,8 +769,8 @@ def _check_timers(part: Part, known: frozenset[str]) -> None:
         case Concat(first, second) | Sequence(first, second):
             _check_timers(first, known)
             _check_timers(second, known)
-        case Either(parts) | Both(parts):
+        case Either(parts) | Both(parts) | Permutation(parts):
             for each in parts:
                 _check_timers(each, known)
-        case Iterate(inner, _, _) | Within(inner, _):
+        case Iterate(inner, _, _) | Within(inner, _) | Unless(inner, _):
             _check_timers(inner, known)

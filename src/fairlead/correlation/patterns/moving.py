@@ -138,14 +138,17 @@ class Moving:
     def _advance_each(self, occurrence: Occurrence, reaction: Reaction, starting: int) -> list[Edge]:
         waiting = self.waiting
         fresh: dict[Any, Node] = {}
+        passing: list[tuple[int, Edge]] = []
         for number in tuple(waiting):
             courses = reaction.courses(number)
             if courses:
-                staying = self._one_by_one(self._automaton.state(number), occurrence, courses, fresh)
+                staying = self._one_by_one(self._automaton.state(number), occurrence, courses, fresh, passing)
                 if staying:
                     waiting[number] = staying
                 else:
                     del waiting[number]
+        for number, edge in passing:
+            waiting.setdefault(number, []).append(edge)
         self._start(occurrence, reaction, starting, fresh)
         return self._settle(fresh)
 
@@ -161,12 +164,20 @@ class Moving:
                     takes = self._willing(state, takes, occurrence, (None,) * automaton.registers)
                 if takes and (some := members & starting):
                     for move in automaton.moves(number, takes, fails & ~takes):
-                        self._moved(move, occurrence, None, some, fresh)
+                        if move.took:
+                            self._moved(move, occurrence, None, some, fresh)
 
     def _one_by_one(
-        self, state: State, occurrence: Occurrence, courses: tuple[Course, ...], fresh: dict[Any, Node]
+        self,
+        state: State,
+        occurrence: Occurrence,
+        courses: tuple[Course, ...],
+        fresh: dict[Any, Node],
+        passing: list[tuple[int, Edge]],
     ) -> list[Edge]:
-        """Move the matches of a state one by one. Those that stay."""
+        """Move the matches of a state one by one. Those that stay; `passing` gets those that pass the occurrence
+        over, and are in another state behind it.
+        """
         automaton = self._automaton
         floor = BEGINNING if state.window is None else occurrence.end - state.window
         is_scoped = bool(state.scopes) and not occurrence.is_point
@@ -190,6 +201,13 @@ class Moving:
                     failing = (fails & looks & ~state.silent | answering & state.silent) & ~taking
                     if taking | failing:
                         for move in automaton.moves(state.number, taking, failing):
+                            if not move.took:
+                                passed = (source, some)
+                                if move.state == state.number:
+                                    staying.append(passed)
+                                else:
+                                    passing.append((move.state, passed))
+                                continue
                             behind = _behind(state, source, move, occurrence) if is_scoped else source
                             if behind is not None:
                                 self._moved(move, occurrence, behind, some, fresh)

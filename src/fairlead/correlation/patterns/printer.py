@@ -21,9 +21,11 @@ from fairlead.correlation.patterns.model import (
     Operand,
     Part,
     Pattern,
+    Permutation,
     Sequence,
     Take,
     Timing,
+    Unless,
     Within,
 )
 from fairlead.correlation.patterns.spelling import (
@@ -69,6 +71,9 @@ def render_clauses(pattern: Pattern) -> str:
     clauses += map(render_condition, pattern.conditions)
     if pattern.take is not Take.PAST:
         clauses.append(f"taking {' '.join(TAKING_WORDS[pattern.take])}")
+    if pattern.resume is not None:
+        place = "last" if pattern.resume.is_last else "first"
+        clauses.append(f"taking from the {place} {quote_name(pattern.resume.step)}")
     if pattern.limit != LIMIT:
         clauses.append(f"limit {pattern.limit}")
     if pattern.partial:
@@ -149,9 +154,12 @@ class _Writer:
                 return self.atom(part)
             case Either(parts) if alone:
                 return " or ".join([self.listed(each, known) for each in parts])
-            case Both(parts) if alone:
+            case Both(parts) | Permutation(parts) if alone:
                 *texts, last = [self.listed(each, known) for each in parts]
-                return f"any order of {', '.join(texts)} and {last}"
+                word = "any order" if isinstance(part, Both) else "permutation"
+                return f"{word} of {', '.join(texts)} and {last}"
+            case Unless() if alone:
+                return self.unless(part, known)
         return self.listed(part, known)
 
     def link(self, part: Sequence | Concat | Timing | Within, known: frozenset[str]) -> str:
@@ -178,7 +186,35 @@ class _Writer:
         return f"{start} {self.second(second, known | {timer})}"
 
     def second(self, part: Part, known: frozenset[str]) -> str:
-        return self.atom(part) if isinstance(part, Atom) else self.listed(part, known)
+        match part:
+            case Atom():
+                return self.atom(part)
+            case Unless():
+                return self.unless(part, known)
+        return self.listed(part, known)
+
+    def unless(self, part: Unless, known: frozenset[str]) -> str:
+        """A part, and what is not to come before."""
+        if part.is_next:
+            text, bar = self.listed(part.part, known), part.bar
+            domain = "" if bar.domain in (None, EVERYTHING) else f" among {render_events(bar.domain)}"
+            return f"{text} unless next {self.bar(bar)}{domain}"
+        assert isinstance(part.part, Atom)
+        return self.atom(part.part, bar=part.bar)
+
+    def bar(self, bar: Atom, *, is_named: bool = False) -> str:
+        """The text of a bar, with its name where that is not the default one."""
+        assert bar.filter is not None
+        step = f" as {quote_name(bar.step)}" if is_named else ""
+        if is_named:
+            self.names.append(bar.step)
+        step = step or self.step(bar)
+        if not step:
+            return render_events(bar.filter)
+        several = isinstance(bar.filter, Or) and len(bar.filter.parts) > 1
+        if several and isinstance(bar.filter, Or) and all(map(type_in, bar.filter.parts)):
+            return f"{render_events(bar.filter)[:-1]}{step})"
+        return f"({render_event(bar.filter)}{step})"
 
     def listed(self, part: Part, known: frozenset[str]) -> str:
         """A part among others, or one that is counted: an atom that says more than what it takes is enclosed."""
@@ -187,25 +223,31 @@ class _Writer:
                 part.domain is None and not part.domain_timers and not (part.filter and part.timers)
             ):
                 return self.atom(part)
-            case Iterate(inner, least, most):
+            case Iterate(inner, least, most, greedy, until):
                 repeated = f"({self.whole(inner, known)})" if isinstance(inner, Iterate) else None
-                return f"{_rounds(least, most)} {repeated or self.listed(inner, known)}"
+                text = f"{_rounds(least, most)} {repeated or self.listed(inner, known)}"
+                return f"{'greedily ' if greedy else ''}{text}{f' until {self.bar(until)}' if until else ''}"
         return f"({self.whole(part, known)})"
 
-    def atom(self, atom: Atom, failing: frozenset[str] | None = None) -> str:
-        """An atom; `failing` are those of its domain's timers that have to be named."""
+    def atom(self, atom: Atom, failing: frozenset[str] | None = None, bar: Atom | None = None) -> str:
+        """An atom; `failing` are those of its domain's timers that have to be named, `bar` what else ends it."""
         failing = atom.domain_timers if failing is None else failing
         taken = sorted(atom.timers)
         without = excluded(atom)
         if without is not None and atom.domain is not None:
             text = f"not {render_events(without)}{_timers('else', taken)} among {render_events(atom.domain)}"
-            return f"{text}{_timers('before', failing)}{self.step(atom)}"
+            text, step = f"{'any ' * atom.any}{text}", self.step(atom)
+            return f"{text}{self.barred(bar)}{_timers('before', failing)}{step}"
         text = f"timer {quote_name(taken.pop(0))}" if atom.filter is None else render_event(atom.filter)
-        text += self.step(atom) + _timers("else", taken)
+        text = f"{'any ' * atom.any}{text}{self.step(atom)}{_timers('else', taken)}"
         if atom.domain is not None:
             word = "among" if narrows(atom.filter, atom.domain) else "without"
             text += f" {word} {render_events(atom.domain)}"
-        return text + _timers("before", failing)
+        return text + self.barred(bar) + _timers("before", failing)
+
+    def barred(self, bar: Atom | None) -> str:
+        """The bar of an atom."""
+        return "" if bar is None else f" without {self.bar(bar, is_named=True)}"
 
     def step(self, atom: Atom) -> str:
         """The name of a step, where it is not the default one."""

@@ -119,6 +119,9 @@ class Reaction(dict[int, Together | None]):
         )
 
     def without(self, members: int) -> Reaction:
-        """The same, but that it is not taken for some members; it is in their domains all the same."""
-        taken = tuple(each & ~members for each in self._taken)
+        """The same, but that it is not taken for some members; their domains and bars have it all the same."""
+        taken = tuple(
+            each if bars else each & ~members
+            for each, bars in zip(self._taken, self._automaton.bars, strict=True)
+        )
         return Reaction(self._automaton, self._everyone, taken, self._domain)

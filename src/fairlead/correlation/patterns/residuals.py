@@ -12,23 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias
 
 __all__ = [
     "Arm",
+    "Bar",
+    "Barred",
     "Behind",
     "Chain",
     "Choice",
     "Close",
     "Enter",
     "Framed",
+    "Guarded",
     "Leaf",
     "Loop",
     "Mark",
+    "Maybe",
     "Noted",
     "Parallel",
+    "Prefer",
     "Residual",
     "Scope",
+    "Shuffle",
     "Side",
     "Then",
     "Timed",
@@ -69,6 +76,11 @@ class Loop:
     part: Tree
     least: int
     most: int | None
+    greedy: bool = False
+    bar: int | None = None
+    """The atom that ends the rounds."""
+    is_barred: bool = False
+    """Whether it does: the first round is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,30 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Parallel:
     parts: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Parts one behind the other, in whatever order."""
+
+    parts: tuple[Tree, ...]
+
+
+class Bar(Enum):
+    """The effect of an element that a bar would take."""
+
+    WITHOUT = "ends it, unless it is taken"
+    UNTIL = "ends it"
+    NEXT = "ends it, if it is the first one of the bar's domain"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A part with a bar."""
+
+    part: Tree
+    atom: int
+    bar: Bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +141,7 @@ class Window:
     """The register that has its start; None where it began with the match itself."""
 
 
-Tree: TypeAlias = Leaf | Chain | Loop | Choice | Parallel | Timer | Scope | Window
+Tree: TypeAlias = Leaf | Chain | Loop | Choice | Parallel | Shuffle | Guarded | Timer | Scope | Window
 
 
 # -- residuals -----------------------------------------------------------------------------------------------
@@ -153,7 +189,31 @@ class Framed:
     window: Window
 
 
-Residual: TypeAlias = Wait | Then | Side | Timed | Behind | Framed
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """A part under way, and the bar that it waits beside."""
+
+    head: Residual
+    wait: Wait
+    bar: Bar
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """Greedy rounds that are complete, and go on with what is one more. What follows is not known yet."""
+
+    head: Residual
+
+
+@dataclass(frozen=True, slots=True)
+class Prefer:
+    """Greedy rounds beside what follows them, which gets what is no further round."""
+
+    head: Residual
+    rest: Residual
+
+
+Residual: TypeAlias = Wait | Then | Side | Timed | Behind | Framed | Barred | Maybe | Prefer
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +266,14 @@ def residuals_in(residual: Residual) -> Iterator[Residual]:
     """A residual and, one inside the other, all that a match is in the middle of."""
     yield residual
     match residual:
-        case Then(head, _, _) | Timed(head, _) | Behind(head, _) | Framed(head, _):
+        case Then(head, _, _) | Timed(head, _) | Behind(head, _) | Framed(head, _) | Maybe(head):
             yield from residuals_in(head)
+        case Barred(head, wait, _):
+            yield wait
+            yield from residuals_in(head)
+        case Prefer(head, rest):
+            yield from residuals_in(head)
+            yield from residuals_in(rest)
         case Side(branches):
             for each in branches:
                 yield from residuals_in(each)
@@ -227,11 +293,24 @@ def atoms_ahead(residual: Residual | Tree) -> Iterator[int]:
         case Then(head, rest, _) | Chain(head, rest, _):
             yield from atoms_ahead(head)
             yield from atoms_ahead(rest)
-        case Side(parts) | Choice(parts) | Parallel(parts):
+        case Side(parts) | Choice(parts) | Parallel(parts) | Shuffle(parts):
             for each in parts:
                 yield from atoms_ahead(each)
-        case Timed(part, _) | Framed(part, _) | Timer(part, _) | Window(part, _, _) | Loop(part, _, _):
+        case Timed(part, _) | Framed(part, _) | Timer(part, _) | Window(part, _, _) | Maybe(part):
             yield from atoms_ahead(part)
+        case Loop(part, _, _, _, bar):
+            yield from atoms_ahead(part)
+            if bar is not None:
+                yield bar
+        case Guarded(part, atom, _):
+            yield atom
+            yield from atoms_ahead(part)
+        case Barred(part, wait, _):
+            yield wait.atom
+            yield from atoms_ahead(part)
+        case Prefer(part, other):
+            yield from atoms_ahead(part)
+            yield from atoms_ahead(other)
         case Behind(part, _) | Scope(part, _):
             yield from atoms_ahead(part)
 

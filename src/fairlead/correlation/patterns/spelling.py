@@ -35,9 +35,9 @@ __all__ = [
 
 WORDS: Final = frozenset(
     {
-        "among", "and", "any", "as", "at", "before", "else", "exactly", "followed", "giving", "limit", "no",
-        "not", "optional", "or", "same", "starting", "taking", "then", "timer", "until", "weakly", "where",
-        "with", "within", "without",
+        "among", "and", "any", "as", "at", "before", "else", "exactly", "followed", "giving", "greedily", "limit",
+        "no", "not", "optional", "or", "same", "starting", "taking", "then", "timer", "unless", "until", "weakly",
+        "where", "with", "within", "without",
     }
 )  # fmt: skip
 """Words of the language: a type of this name stands in backquotes."""
@@ -75,6 +75,9 @@ def fresh(base: str, taken: Iterable[str]) -> str:
 
 def default_step(atom: Atom) -> str:
     """The default name of a step: its type, or the events that must not happen."""
+    if atom.bars and atom.filter is not None:
+        typed = type_in(atom.filter)
+        return f"no_{_last(typed[0])}" if typed else "nothing"
     if atom.filter is None:
         if atom.domain is None:
             return "timeout"
@@ -120,6 +123,8 @@ def type_in(filter: Filter) -> tuple[str, Filter] | None:
 
 def excluded(atom: Atom) -> Filter | None:
     """E, where the atom is [¬E ⊆ Σ]: it takes what is in Σ but not in E (book 7.4.2)."""
+    if atom.bars:
+        return None
     last = atom.filter.parts[-1] if isinstance(atom.filter, And) and atom.filter.parts else atom.filter
     if isinstance(last, Not) and atom.domain is not None and negation(last.part, atom.domain) == atom.filter:
         return last.part

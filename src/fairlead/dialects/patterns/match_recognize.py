@@ -9,14 +9,17 @@
 
 The rows are the events of the type that FROM names, or all events. The next row of a partition is the next event
 of its key, so each step is `among` the rows. PARTITION BY is `same`, AFTER MATCH SKIP PAST LAST ROW is `past the
-last`, SKIP TO NEXT ROW `one for each start`. WITHIN, which is Flink's, leaves its end out.
+last`, SKIP TO NEXT ROW `one for each start`, SKIP TO FIRST B `from the first B`, PERMUTE a `permutation`. WITHIN,
+which is Flink's, leaves its end out.
 
 SQL takes the match that starts first, and of those the one with the longest repetitions; ours is the one that
 ends first. They are the same where (a) each variable occurs once in the pattern, (b) no row is of two variables,
 but for variables that only begin a match, as the algebra of filters shows, and (c) nothing can follow a last row
 of the pattern. Then a row says which variable it is, and where one match completes, all under way do, or end.
-What is not so is refused, by name, as are PREV and NEXT, arithmetic, SUM and AVG, whose rounding differs, PERMUTE,
-anchors, exclusions, empty patterns, SUBSET, ALL ROWS PER MATCH, and skipping to a variable.
+They are also the same where no row is of two variables and all matches have as many rows, as with PERMUTE.
+What is not so is refused, by name, as are PREV and NEXT, arithmetic, SUM and AVG, whose rounding differs,
+anchors, exclusions, empty patterns, SUBSET and ALL ROWS PER MATCH. SQL has an error where it skips to a row that
+is none, or the first one: that is refused.
 """
 
 from __future__ import annotations
@@ -37,11 +40,14 @@ from fairlead.correlation.patterns.model import (
     Output,
     Part,
     Pattern,
+    Permutation,
     Reference,
+    Resume,
     Sequence,
     Take,
     Within,
     atoms,
+    beginnings,
     can_be_empty,
 )
 from fairlead.dialects import sql
@@ -240,7 +246,8 @@ class _Query:
         same = tuple(self._column(part) for part in self._listed("PARTITION BY"))
         window = self._window()
         whole = body if window is None else Within(body, window)
-        return Pattern(whole, same, tuple(conditions), outputs, self._skipping())
+        take, resume = self._skipping(body)
+        return Pattern(whole, same, tuple(conditions), outputs, take, resume=resume)
 
     def _column(self, part: list[_Token]) -> str:
         if (
@@ -262,15 +269,27 @@ class _Query:
             if words != ["TIME"]:
                 raise self._refused(part[0].at, "rows are in the order of their times", hint="ORDER BY time")
 
-    def _skipping(self) -> Take:
+    def _skipping(self, body: Part) -> tuple[Take, Resume | None]:
+        """The selection of matches, and the step from which the next one may start."""
         tokens = self._clauses.get("AFTER MATCH")
         if tokens is None:
-            return Take.PAST
-        words = " ".join(each.word for each in tokens)
-        found = {"SKIP PAST LAST ROW": Take.PAST, "SKIP TO NEXT ROW": Take.NEXT}.get(words)
-        if found is None:
-            raise self._refused(tokens[0].at if tokens else 0, f"AFTER MATCH {words} is not read")
-        return found
+            return Take.PAST, None
+        words = [each.word for each in tokens]
+        match words:
+            case ["SKIP", "PAST", "LAST", "ROW"]:
+                return Take.PAST, None
+            case ["SKIP", "TO", "NEXT", "ROW"]:
+                return Take.NEXT, None
+            case ["SKIP", "TO", "FIRST" | "LAST" as place, variable] | ["SKIP", "TO" as place, variable]:
+                is_last = place != "FIRST"
+                if variable not in {atom.step for atom in atoms(body)}:
+                    raise self._refused(tokens[-1].at, f"{variable} does not occur in the pattern")
+                begins = any(atom.step == variable for atom in beginnings(body))
+                if begins or not _is_sure(body, variable):
+                    problem = f"SQL fails where {variable} is the first row, or has none"
+                    raise self._refused(tokens[-1].at, problem)
+                return Take.PAST, Resume(variable, is_last)
+        raise self._refused(tokens[0].at if tokens else 0, f"AFTER MATCH {' '.join(words)} is not read")
 
     def _window(self) -> int | None:
         """The longest time from the first to the last row, in microseconds: less than what WITHIN says."""
@@ -391,6 +410,12 @@ class _Query:
         """TranslationRefused where SQL's choice of matches may differ from ours."""
         at = self._clauses["PATTERN"][0].at
         positions = _positions(body)
+        if _has_one_length(body):  # the match that starts first ends first, too
+            positions = _Positions(
+                positions.first, frozenset(), False, dict.fromkeys(filters, frozenset(filters))
+            )
+        elif any(isinstance(each, Permutation) for each in _inside(body)):
+            raise self._refused(at, "PERMUTE is read where all matches have as many rows")
         following = frozenset().union(*positions.follow.values()) if positions.follow else frozenset()
         if going_on := sorted(name for name in positions.last if positions.follow.get(name)):
             raise self._refused(
@@ -480,7 +505,7 @@ class _Body:
 
     def _chain(self) -> Part:
         parts: list[Part] = []
-        while self._next not in ("", ")", "|"):
+        while self._next not in ("", ")", "|", ","):
             parts.append(self._quantified())
         if not parts:
             raise self._error("an empty pattern is not read")
@@ -498,6 +523,24 @@ class _Body:
             raise self._error("a repetition of no row")
         try:
             return Iterate(part, least, most)
+        except FairleadError as error:
+            raise self._query._refused(self._tokens[self._at - 1].at, str(error)) from None
+
+    def _permuted(self) -> Part:
+        """PERMUTE(A, B, …)."""
+        parts: list[Part] = []
+        while self._next in ("PERMUTE", ",") and (not parts or self._next == ","):
+            self._at += 1
+            if not parts:
+                if self._next != "(":
+                    raise self._error("a parenthesis is missing")
+                self._at += 1
+            parts.append(self._chain())
+        if self._next != ")":
+            raise self._error("a parenthesis is missing")
+        self._at += 1
+        try:
+            return Permutation(tuple(parts))
         except FairleadError as error:
             raise self._query._refused(self._tokens[self._at - 1].at, str(error)) from None
 
@@ -530,7 +573,7 @@ class _Body:
             self._at += 1
             return inner
         if word == "PERMUTE":
-            raise self._error("PERMUTE is not read")
+            return self._permuted()
         if word in ("^", "$"):
             raise self._error("an anchor is not read")
         if word in ("{-", "-}"):
@@ -541,6 +584,30 @@ class _Body:
         return Atom(word, EVERYTHING)
 
 
+def _inside(part: Part) -> Iterator[Part]:
+    """A part, and what it is made of."""
+    yield part
+    match part:
+        case Sequence(first, second):
+            yield from _inside(first)
+            yield from _inside(second)
+        case Either(parts) | Permutation(parts):
+            for each in parts:
+                yield from _inside(each)
+        case Iterate(inner, _, _):
+            yield from _inside(inner)
+
+
+def _has_one_length(body: Part) -> bool:
+    """Whether all matches have as many rows, and some are in a free order."""
+    parts = [*_inside(body)]
+    return any(isinstance(each, Permutation) for each in parts) and all(
+        isinstance(each, Atom | Sequence | Permutation)
+        or (isinstance(each, Iterate) and each.least == each.most)
+        for each in parts
+    )
+
+
 def _with(part: Part, change: Callable[[Atom], Atom]) -> Part:
     """The same with other atoms."""
     match part:
@@ -548,8 +615,8 @@ def _with(part: Part, change: Callable[[Atom], Atom]) -> Part:
             return change(part)
         case Sequence(first, second):
             return Sequence(_with(first, change), _with(second, change))
-        case Either(parts):
-            return Either(tuple(_with(each, change) for each in parts))
+        case Either(parts) | Permutation(parts):
+            return type(part)(tuple(_with(each, change) for each in parts))
         case Iterate(inner, least, most):
             return Iterate(_with(inner, change), least, most)
     raise AssertionError(part)
@@ -562,7 +629,7 @@ def _positions(part: Part) -> _Positions:
             return _Positions(frozenset({step}), frozenset({step}), False, {step: frozenset()})
         case Sequence(one, other):
             return _joined(_positions(one), _positions(other))
-        case Either(parts):
+        case Either(parts) | Permutation(parts):
             some = [*map(_positions, parts)]
             return _Positions(
                 frozenset().union(*(each.first for each in some)),
@@ -600,7 +667,7 @@ def _is_before(part: Part, step: str, other: str) -> bool:
             return _is_sure(first, step) or _is_before(second, step, other)
         case Iterate(inner, _, _):
             return _is_before(inner, step, other)
-        case Either(parts):
+        case Either(parts) | Permutation(parts):
             return any(_is_before(each, step, other) for each in parts)
     return False
 
@@ -614,4 +681,6 @@ def _is_sure(part: Part, step: str) -> bool:
             return _is_sure(first, step) or _is_sure(second, step)
         case Iterate(inner, least, _):
             return least > 0 and _is_sure(inner, step)
+        case Permutation(parts):
+            return any(_is_sure(each, step) for each in parts)
     return False

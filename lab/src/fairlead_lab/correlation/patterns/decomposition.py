@@ -44,9 +44,11 @@ from fairlead.correlation.patterns.model import (
     Operand,
     Part,
     Pattern,
+    Permutation,
     Sequence,
     Take,
     Timing,
+    Unless,
     Within,
     atoms,
     can_be_empty,
@@ -221,7 +223,7 @@ class _Cutter:
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
         self._conditions = plan_conditions(pattern)
-        self.is_open = pattern.take is not Take.FIRST and not pattern.partial
+        self.is_open = pattern.take is not Take.FIRST and not pattern.partial and pattern.is_settled_by_steps
         self.top = _Position(pattern.body, is_top=True)
 
     def leaf(self, place: _Position) -> Leaf | None:
@@ -359,6 +361,8 @@ def _renamed(part: Part, names: Mapping[str, str]) -> Part:
             return type(part)(tuple(_renamed(each, names) for each in parts))
         case Iterate(inner, _, _) | Within(inner, _):
             return replace(part, part=_renamed(inner, names))
+        case Permutation() | Unless():
+            raise AssertionError("patterns with bars and permutations are not cut")
 
 
 def _spoken(condition: Condition, names: Mapping[str, str]) -> Condition:

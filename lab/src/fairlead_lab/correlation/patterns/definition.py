@@ -11,7 +11,7 @@ which are taken of all matches that there are, is decided elsewhere (`reference`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import time as TimeOfDay
 from itertools import product
 from math import inf
@@ -25,8 +25,10 @@ from fairlead.correlation.patterns.model import (
     Either,
     Iterate,
     Part,
+    Permutation,
     Sequence,
     Timing,
+    Unless,
     Within,
 )
 from fairlead.model import Instant
@@ -70,6 +72,8 @@ class Point:
     strong: bool = False
     bound: Taken = ()
     timers: Mapping[str, TimeEvent] = field(default_factory=dict)
+    until: tuple[Atom, ...] = ()
+    """The bars that end the rounds in which this point lies."""
 
     def precedes(self, y: Element) -> bool:
         """Whether an element is beyond this point."""
@@ -87,6 +91,8 @@ class Run:
     taken: Taken = ()
     end: Element | None = None
     waits: bool = False
+    rival: tuple[Atom, Point] | None = None
+    """The further round that has precedence over what follows, and from where it would be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +113,18 @@ class Matching:
                 yield from self.atom(part, p)
             case Concat() | Sequence() | Timing():
                 yield from self.chain(part, p)
-            case Iterate(inner, least, most):
-                yield from self.rounds(inner, least, inf if most is None else most, p)
+            case Iterate(_, least, most):
+                yield from self.rounds(part, least, inf if most is None else most, p)
+            case Permutation(parts):
+                yield from self.permuted(parts, p)
+            case Unless(Atom() as inner, bar, False):
+                yield from self.atom(inner, p, bar)
+            case Unless(inner, bar):
+                nearest = self.first(p, lambda y: self.takes(bar, y, p.bound) or self.fails(bar, y, p.bound))
+                barred = nearest if nearest and self.takes(bar, nearest, p.bound) else None
+                for run in self.runs(inner, p):
+                    if _is_before(run, barred):
+                        yield run
             case Either(parts):
                 for each in parts:
                     yield from self.runs(each, p)
@@ -123,8 +139,21 @@ class Matching:
                     if all(last - occurrence.start <= duration for _, occurrence in run.taken):
                         yield run
 
-    def atom(self, atom: Atom, p: Point) -> Iterator[Run]:
-        """The first element beyond p that is taken or in Σ."""
+    def first(self, p: Point, holds: Callable[[Occurrence], bool]) -> Occurrence | None:
+        """The first occurrence beyond p of which something holds."""
+        return next((y for y in self.stream if p.precedes(y) and holds(y)), None)
+
+    def atom(self, atom: Atom, p: Point, bar: Atom | None = None) -> Iterator[Run]:
+        """The first element beyond p that is taken, in Σ or barred; before what ends the rounds it lies in."""
+        ended = self.first(
+            replace(p, strong=False), lambda y: any(self.takes(u, y, p.bound) for u in p.until)
+        )
+        for run in self.waited(atom, p, bar):
+            if _is_before(run, ended):
+                yield run
+
+    def waited(self, atom: Atom, p: Point, bar: Atom | None) -> Iterator[Run]:
+        """The same, whatever rounds it lies in."""
         elements: list[Element] = [*self.stream]
         elements += [event for event in p.timers.values() if event.end <= self.now]
         for element in sorted(elements, key=moment_of):
@@ -136,9 +165,10 @@ class Matching:
             else:
                 taken = ((atom.step, element),) if self.takes(atom, element, p.bound) else None
                 fails = self.fails(atom, element, p.bound)
+                fails = fails or (bar is not None and self.takes(bar, element, p.bound))
             if taken is not None:
                 yield Run(taken, element)
-            if taken is not None or fails:
+            if fails if taken is None else not atom.any:
                 return
         yield Run(waits=True)
 
@@ -150,18 +180,45 @@ class Matching:
                 timers = p.timers
                 if isinstance(part, Timing):
                     timers = {**timers, part.timer: _started(part.timer, part.spec, head.end)}
-                q = Point(head.end, isinstance(part, Sequence), p.bound + head.taken, timers)
+                q = Point(head.end, isinstance(part, Sequence), p.bound + head.taken, timers, p.until)
             tails = () if head.waits else self.runs(part.second, q)
-            yield from _joined(head, (each for each in tails if all(q.precedes(y) for _, y in each.taken)))
+            yield from _joined(
+                head,
+                (
+                    each
+                    for each in tails
+                    if all(q.precedes(y) for _, y in each.taken) and self.yields(head, each)
+                ),
+            )
 
-    def rounds(self, part: Part, least: int, most: float, p: Point) -> Iterator[Run]:
-        """From `least` to `most` rounds, one behind the other."""
+    def yields(self, head: Run, tail: Run) -> bool:
+        """Whether what follows greedy rounds begins before a further round could."""
+        if head.rival is None:
+            return True
+        further = next((run.taken[0][1] for run in self.runs(*head.rival) if run.taken), None)
+        return further is None or (bool(tail.taken) and moment_of(tail.taken[0][1]) < moment_of(further))
+
+    def rounds(self, part: Iterate, least: int, most: float, p: Point) -> Iterator[Run]:
+        """From `least` to `most` rounds, one behind the other; behind the first, before what ends them."""
         if least <= 0:
-            yield Run()
+            rival = part.part if part.greedy and most > 0 else None
+            yield Run(rival=(rival, p) if isinstance(rival, Atom) else None)
         if most > 0:
-            for head in self.runs(part, p):
-                q = Point(head.end, bound=p.bound + head.taken, timers=p.timers)
+            until = () if part.until is None else (part.until,)
+            for head in self.runs(part.part, p):
+                bars = (*p.until, *(each for each in until if each not in p.until))
+                q = Point(head.end, bound=p.bound + head.taken, timers=p.timers, until=bars)
                 yield from _joined(head, () if head.waits else self.rounds(part, least - 1, most - 1, q))
+
+    def permuted(self, parts: tuple[Part, ...], p: Point) -> Iterator[Run]:
+        """A match of each, one behind the other, in every order."""
+        if not parts:
+            yield Run()
+        for at, part in enumerate(parts):
+            for head in self.runs(part, p):
+                q = Point(head.end, bound=p.bound + head.taken, timers=p.timers, until=p.until)
+                others = () if head.waits else self.permuted(parts[:at] + parts[at + 1 :], q)
+                yield from _joined(head, others)
 
 
 def _joined(head: Run, tails: Iterable[Run]) -> Iterator[Run]:
@@ -169,7 +226,14 @@ def _joined(head: Run, tails: Iterable[Run]) -> Iterator[Run]:
     if head.waits:
         yield head
     for tail in tails:
-        yield Run(head.taken + tail.taken, tail.end or head.end, tail.waits)
+        yield Run(head.taken + tail.taken, tail.end or head.end, tail.waits, tail.rival)
+
+
+def _is_before(run: Run, barred: Occurrence | None) -> bool:
+    """Whether a match is complete before an element."""
+    if barred is None:
+        return True
+    return not run.waits and run.end is not None and moment_of(run.end) < moment_of(barred)
 
 
 def _started(name: str, spec: int | Instant | TimeOfDay, at: Element) -> TimeEvent:

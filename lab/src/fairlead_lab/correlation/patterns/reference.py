@@ -144,7 +144,9 @@ class Taking:
 
     def takes(self, atom: Atom, element: Occurrence, bound: Taken) -> bool:
         """Whether it is in A and not consumed, and the conditions that are asked of it hold."""
-        if atom.filter is None or not atom.filter.matches(element.notification) or element in self.consumed:
+        if atom.filter is None or not atom.filter.matches(element.notification):
+            return False
+        if element in self.consumed and not atom.bars:
             return False
         return all(
             _holds(each, bound, (atom.step, element)) for each in self.condition_plan.at_steps[atom.step]
@@ -179,13 +181,22 @@ class Taking:
         """Whether a match may start with it, by what was taken so far."""
         match self.pattern.take:
             case Take.PAST | Take.RECENT:
-                return not self.taken or self.taken[-1].last < s
+                return not self.taken or self.is_behind(self.taken[-1], s)
             case Take.NEXT:
                 return all(each.first is not s for each in self.taken)
             case Take.FIRST:
                 return s not in self.consumed
             case Take.ALL:
                 return True
+
+    def is_behind(self, match: Match, s: Occurrence) -> bool:
+        """Whether the next match may start with s: behind the one before, or from what a step of it took."""
+        resume = self.pattern.resume
+        places = [each for step, each in match.constituents if resume and step == resume.step]
+        if resume is None or not places:
+            return match.last < s
+        place = places[-1 if resume.is_last else 0]
+        return match.first < s if place is match.first else not s < place
 
     def deadlines(self) -> dict[Occurrence, int]:
         """The deadlines of partial matches: when the time of those that start with an occurrence is over."""
