@@ -26,7 +26,7 @@ __all__ = ["Network", "Remote", "Surveys", "Within", "surveys_within"]
 FRESH_S: Final = 0.9
 """For so long a survey serves all who look."""
 PATIENCE_S: Final = 2.0
-"""How long a broker may take to answer."""
+"""The time that a broker may take to answer."""
 
 
 class Network(Protocol):

@@ -41,7 +41,7 @@ VIEWS: Final = {
 _SETTINGS: Final = (
     '{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0}'
 )
-"""What the policy of content allows htmx: no styles and no code of its own making."""
+"""The settings of htmx that the policy of content allows: no styles and no code of its own making."""
 
 
 def page(view: str, *content: Child, scripts: Sequence[str] = (), remark: str = "") -> str:

@@ -176,7 +176,7 @@ class Compared:
     merger: str
     """The filter that matches what one of them does; empty if no single one does."""
     parts: tuple[bool, bool, bool] = field(default=(True, True, True))
-    """Which parts can have an event: the first alone, both, the second alone."""
+    """The parts that can have an event: the first alone, both, the second alone."""
 
 
 _PARTS: Final = {
