@@ -20,6 +20,9 @@ TRIES = 20 * settings.default.max_examples  # 2,000; in a soak 100,000
 HAPPENS = {
     *(
         "connection",
+        "refused credentials",
+        "proof",
+        "new credentials",
         "link",
         "delivery",
         "publication",
@@ -112,6 +115,13 @@ HOLES: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("clients stay", Guard, "_look_at", _nothing),
     ("the fast path does not ask", Seam, "admits_all", property(lambda self: True)),
     ("what is granted stays", Guard, "tick", _nothing),
+    (
+        "tokens that were revoked go on",
+        AccessPolicy,
+        "is_revoked",
+        lambda self, principal: principal.name in self.revoked,
+    ),
+    ("tokens expire when somebody asks", Access, "expire", _nothing),
     ("roles end for nobody", Rights, "allows", lambda self, right: True),
 ]
 

@@ -67,7 +67,7 @@ def test_a_token_that_is_not_valid_is_refused_without_details(
 
 def test_without_credentials_nobody_connects_whom_no_role_names(guarded: Guarded) -> None:
     server = guarded.start(logged=False)
-    assert refusal(guarded.client(server, None)) == "you may not connect"
+    assert refusal(guarded.client(server, None)).startswith("you may not connect without credentials")
     assert refusal(guarded.client(server, "eve")) == "you may not connect"
 
 
@@ -588,7 +588,29 @@ def test_what_is_repeated_is_counted(guarded: Guarded) -> None:
     guarded.brokers.stop(server)
     refused: list[Any] = [each for each in guarded.decisions() if each["outcome"] == "refused"]
     assert len(refused) <= 10
-    assert json.dumps(refused)
+    assert sum(each.get("repeated", 1) for each in refused) == 50
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_publications_that_are_admitted_are_counted_in_the_log(guarded: Guarded, leaves: bool) -> None:
+    server = guarded.start()
+    with guarded.client(server, "nyse", "nyse") as nyse:
+        nyse.publish(IBM)
+        for each in range(7):
+            nyse.send({**IBM, "n": each})
+        with pytest.raises(AccessRefused):
+            nyse.publish({**SUN, "card": "4111 1111"})
+        nyse.publish({**IBM, "payload": {"deep": [1 << 80]}})
+        nyse.publish(IBM)
+        if not leaves:
+            guarded.brokers.stop(server)
+    if leaves:
+        guarded.brokers.stop(server)
+    counted = [each for each in guarded.decisions() if "publications" in each]
+    assert sum(each["publications"] for each in counted) == 10
+    assert {(each["principal"], each["outcome"], each["requested"]) for each in counted} == {
+        ("nyse", "granted", None)
+    }
 
 
 def test_a_planted_secret_is_nowhere_after_a_whole_run(

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.filters import And, Constraint, Filter, Not, Op, Or, overlaps, parse
+from fairlead.filters import And, Constraint, Filter, Not, Op, Or, covers, overlaps, parse
 from fairlead.filters.terms import Attribute
+from fairlead.model import Notification
 from fairlead.security import AccessPolicy, Principal, candidates, rights
-from fairlead.security.candidates import Candidates
+from fairlead.security.candidates import Candidates, plainly_covers
 
 LEAVES = (
     *(
@@ -38,16 +39,38 @@ questions = st.tuples(st.lists(filters, max_size=5), filters)
 Question = tuple[list[Filter], Filter]
 
 
-def misses(question: Question) -> bool:
-    """Whether the index leaves out a filter that overlaps the request."""
+def misses(question: Question, label: str | None = "desk") -> bool:
+    """Whether the index leaves out a filter that overlaps the request, or what it joins is more than what there
+    is."""
     some, request = question
-    found = Candidates(some).of(request)
-    return any(overlaps(each, request) for number, each in enumerate(some) if number not in found)
+    found = Candidates((label, each) for each in some).of(request)
+    return any(
+        overlaps(each, request) and not any(covers(one, each) for _, one in found) for each in some
+    ) or not all(covers(Or.of(some), each) for _, each in found)
 
 
-@given(questions)
-def test_every_filter_that_overlaps_a_request_is_a_candidate(question: Question) -> None:
-    assert not misses(question)
+@given(questions, st.sampled_from(["desk", None]))
+def test_every_filter_that_overlaps_a_request_is_a_candidate(question: Question, label: str | None) -> None:
+    assert not misses(question, label)
+
+
+@given(filters, filters)
+def test_what_plainly_covers_covers(limit: Filter, request: Filter) -> None:
+    assert not plainly_covers(limit, texts_of(request)) or covers(limit, request)
+
+
+def test_what_is_of_another_label_or_depends_on_predicates_is_not_joined() -> None:
+    some = [
+        ("a", 'x = "1"'),
+        ("b", 'x = "2"'),
+        ("a", 'x = "3"'),
+        (None, 'x = "4"'),
+        ("a", 'x = "5" and y > 1'),
+    ]
+    found = Candidates((label, parse(text)) for label, text in some).of(parse("y > 0"))
+    assert [(number, str(each)) for number, each in found] == [
+        *((0, 'x in {"1", "3"}'), (1, 'x in {"2"}'), (3, 'x = "4"'), (4, 'x = "5" and y > 1')),
+    ]
 
 
 def test_of_ten_thousand_rules_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,10 +81,22 @@ def test_of_ten_thousand_rules_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> 
     policy = AccessPolicy.of({"roles": {"desk": {"members": ["ada"], "subscribe": symbols}}})
     ada = policy.rights(Principal("ada"))
     assert ada.may("subscribe", parse('symbol = "S77" and price > 1')).outcome == "granted"
-    assert asked == [parse('symbol = "S77"')]
+    assert asked == []
+    assert ada.may("subscribe", parse('symbol = "S77" or symbol = "S78" and price > 1')).outcome == "granted"
+    assert asked == [
+        parse('symbol = "S77"'),
+        parse('symbol = "S78"'),
+        parse('symbol = "S77" or symbol = "S78"'),
+    ]
     narrowed = ada.may("subscribe", parse('symbol in {"S8", "S9", "T"}'))
     assert narrowed.granted == parse('symbol in {"S8", "S9"}')
     assert ada.may("subscribe", parse('symbol = "T"')).is_refused
+    asked.clear()
+    every = ada.may("subscribe", parse("price > 1"))
+    assert len(asked) <= 2
+    assert (every.outcome, every.roles) == ("narrowed", ("desk",))
+    assert every.granted is not None
+    assert every.granted.matches(Notification.of({"symbol": "S9999", "price": 2}))
 
 
 texts_of = candidates.texts_of

@@ -86,7 +86,7 @@ def test_planted_secrets_are_nowhere_after_a_whole_run_of_processes(
         assert ends("pub", "pub", *at, "--user", "nyse", "symbol=IBM", **right) == 0
         assert ends("refused", "pub", *at, "--user", "nyse", f"symbol={CONTENT}", **right) == 3
         assert ends("wrong", "pub", *at, "--user", "nyse", "symbol=IBM", **wrong) == 2
-        assert ends("inspect", "broker", "status", *at, "--token-file", "ada.token") == 2
+        assert ends("inspect", "top", "--once", *at, "--token-file", "ada.token") == 2
         assert started[1].wait(30) == 0
     finally:
         for each in started:

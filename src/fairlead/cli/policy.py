@@ -44,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     request = check.add_mutually_exclusive_group()
     for action in ("subscribe", "publish", "advertise"):
         request.add_argument(f"--{action}", metavar="FILTER", help=f"may it {action} this?")
+    request.add_argument("--administer", metavar="STATEMENTS", help="may it change the scope graph so?")
     check.add_argument("--broker", metavar="NAME", help="the broker: what does it handle of a request?")
     check.add_argument("--json", action="store_true", help="answer in JSON")
     check.set_defaults(run=_check)
@@ -150,6 +151,10 @@ def _line(each: dict[str, Any]) -> str:
     if "principal" not in each:
         return f"{each['time']}  {each['action']} of the policy {each['policy']}"
     outcome, requested, granted = each["outcome"], each["requested"], each["granted"]
+    if "publications" in each:
+        number = each["publications"]
+        granted = f"{paint(outcome, COLOURS[outcome])}: {number:,} publication{'' if number == 1 else 's'}"
+        return f"{each['time']}  {each['principal']}  {each['action']}  {granted}"
     what = (
         "" if requested is None else f" to {requested}" if each["action"] == "subscribe" else f" {requested}"
     )
@@ -169,6 +174,8 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.principal is None:
         return _summary(policy, arguments)
     rights = policy.rights(_principal(arguments), now().microseconds)
+    if arguments.administer is not None:
+        return _show_change(rights, arguments)
     for action in ACTIONS:
         if (text := getattr(arguments, action)) is not None:
             return _show(rights.may(action, parse(text)), arguments)
@@ -250,6 +257,22 @@ def _show(decision: Decision, arguments: argparse.Namespace) -> int:
         outcome = decision.outcome
         say(f"{paint(outcome, COLOURS[outcome])}{details[outcome]}")
     return 1 if decision.is_refused else 0
+
+
+def _show_change(rights: Rights, arguments: argparse.Namespace) -> int:
+    """Whether a principal may make a change of the scope graph."""
+    from fairlead.model import Notification
+    from fairlead.rules.administration import CHANGE, refuse_change
+    from fairlead.rules.integrated import CHANGES
+    from fairlead.scopes import parse_statements
+    from fairlead.security import Decision
+
+    parse_statements(arguments.administer)  # what is wrong with them is said as of any text
+    given = {"producer": CHANGES, "id": "1", "type": CHANGE, "text": arguments.administer}
+    refusal = refuse_change(rights, Notification.of(given))
+    if refusal is None:
+        return _show(Decision("administer", "granted", None, None), arguments)
+    return _show(Decision("administer", "refused", None, None, (), refusal.reason), arguments)
 
 
 def _show_rights(rights: Rights, arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.cli.connecting import add_connection_options, connected, now, seconds, surveyed
 from fairlead.cli.inputs import add_language_options, language, opened
 from fairlead.cli.terminal import emit_json, note, paint, say, speaks_unicode
-from fairlead.errors import BadInput, FairleadError
+from fairlead.errors import BadInput, BrokerRefused, FairleadError
 
 if TYPE_CHECKING:
     from fairlead.model import Notification
@@ -266,7 +266,11 @@ def run_apply(arguments: argparse.Namespace) -> int:
 
 def _brokers_with_logs(arguments: argparse.Namespace) -> set[str]:
     """The brokers of the network that follow changes of the scope graph, as far as one knows from here."""
-    seen = surveyed(arguments)
+    try:
+        seen = surveyed(arguments)
+    except BrokerRefused as error:  # those who change a part of the graph need not see the network
+        note(f"only the broker itself is waited for: {str(error).partition(chr(10))[0]}")
+        return set()
     return {
         name
         for name, each in seen.brokers.items()

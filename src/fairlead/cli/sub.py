@@ -242,6 +242,8 @@ def _subscribed(
     links = {} if subscription.is_installed else client.status()["links"]
     who = f", durable as {arguments.durable}" if arguments.durable else ""
     note(f"subscribed at {client.broker}: {wanted}{who}")
+    if subscription.narrowed:
+        note(f"narrowed by its access policy to {subscription.granted}")
     if not subscription.is_installed:
         away = [name for name, link in links.items() if not link["connected"]]
         who = ", ".join(away) or "a broker behind the neighbours"

@@ -72,13 +72,16 @@ class Admission:
         if not payloads:
             return
         if len(payloads) == 1 and not taken and self._take_lone(session, payloads[0], now):
+            session.admitted += 1
             payloads.clear()
             return
         numbers, packed = wire.parse_all_numbered(payloads)
         is_whole = len(packed) == len(payloads)
         payloads.clear()
         if packed:
+            refused = self._counters.refused
             self._take(session, numbers, packed, taken, now)
+            session.admitted += len(packed) - (self._counters.refused - refused)
         if not is_whole:
             raise ProtocolError("a publication that ends before its number does")
 
@@ -89,6 +92,7 @@ class Admission:
             raise fanout.exception()
         if fanout is None:
             raise ValueRefused("a request with this id was published before", hint="leave the id out")
+        session.admitted += 1
         if not (fanout.links or fanout.recipients):
             self._identities.sent.forget(identity_of(unpack(packed)))
             return False
@@ -123,6 +127,7 @@ class Admission:
                 if notification is not None:
                     self._identities.forget(identity_of(notification))
             raise
+        session.admitted += len(taken)
         return taken
 
     def _member(

@@ -66,6 +66,8 @@ class ClientSession(Session):
         """The broker's name for it."""
         self.version = wire.VERSION
         """The version of the protocol that is spoken with it."""
+        self.admitted = 0
+        """The number of its publications that were admitted, and are not in the log of decisions yet."""
         self.durables: dict[str, Durable] = {}
         self.listens: dict[str, tuple[Filter, bool]] = {}
         self._filter_sizes: dict[tuple[str, str], int] = {}

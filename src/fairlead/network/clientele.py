@@ -130,6 +130,7 @@ class Clientele:
         if (tracer := self._outgoing.tracing.tracer) is not None:
             tracer.unsubscribed(session.client)
         self._clients.pop(session.name, None)
+        self._guard.count(session, self._guard.now)
         self._guard.unbind(session.client)
         self._leaving.begin(session.client)
 
@@ -168,6 +169,8 @@ class Clientele:
         self._guard.check_subscriptions(session, now)
         filter = self._filter(session, message.filter, now)
         self._router.look_at(filter)
+        if message.durable and self._is_logged:
+            self._guard.check_durable(session, message.durable, now)
         self._guard.granted(session.client, "subscribe", filter, now)
         if message.durable or message.since is not None or message.ordered:
             self._durability.subscribe(session, message, filter, now)

@@ -121,15 +121,13 @@ class Durability:
     # -- subscriptions -----------------------------------------------------------------------------------------
 
     def subscribe(self, session: ClientSession, message: wire.Subscribe, filter: Filter, now: int) -> None:
-        """Subscribe a client to a filter under a durable name. The client is this durable subscriber from
-        now on."""
+        """Subscribe a client to a filter under a durable name, which is its own. The client is this durable
+        subscriber from now on."""
         if not self._persistence.is_logged:
             raise ValueRefused(
                 "this broker has no log: it has no durable subscriptions, and no earlier notifications"
             )
         ends = not message.durable
-        if not ends:
-            self._guard.check_durable(session, message.durable, now)
         name = _name_of(session, message.id) if ends else message.durable
         durable = self._durables.get(name)
         known = None if durable is None else durable.subscriptions.get(message.id)

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Guard"]
 
+WITHOUT: Final = " without credentials: a certificate, a token or a password"
+COUNTED_US: Final = 10_000_000
+"""The time after which the number of a client's publications is recorded again, at least."""
 MOMENTS: Final = ("exp", "iat", "nbf")
 """Claims that are about one token: they are not written down."""
 log: Final = logging.getLogger(__name__)
@@ -74,6 +77,7 @@ class Guard:
         self._acting: defaultdict[str, set[str]] = defaultdict(set)
         """By principal, the connected clients that act for it."""
         self._decided_by = 0 if self._access is None else self._access.decided
+        self._counted_at = 0
         self.records = DecisionLog()
         self.delegations = Delegations()
         """The delegations that principals have made by calls. The driver says in which file they are kept."""
@@ -110,7 +114,8 @@ class Guard:
             return name
         rights = self._rights(principal, now)
         allowed = rights.allows("connect")
-        self._check(name, rights, "connect", allowed=allowed, reason="you may not connect", now=now)
+        reason = "you may not connect" + (WITHOUT if principal.name == ANONYMOUS else "")
+        self._check(name, rights, "connect", allowed=allowed, reason=reason, now=now)
         most, own = rights.limits.get("connections"), self._acting[principal.name]
         if is_made_up:
             name = f"{principal.name}{SEPARATOR}{name}"
@@ -268,6 +273,18 @@ class Guard:
             raise Forbidden(decision.reason)
         return decision.granted
 
+    @property
+    def now(self) -> int:
+        """The time by the clock of the broker."""
+        return self._clock.now
+
+    def count(self, session: ClientSession, now: int) -> None:
+        """Record how many publications of a client were admitted since that was recorded."""
+        if session.admitted and self._access is not None and self.records.is_open:
+            rights = self._access.rights(session.client, now)
+            self.records.count(session.client, rights, session.admitted, self._access.policy, now)
+        session.admitted = 0
+
     def refused(self, client: str, reason: str) -> None:
         """A publication of a client was refused: record that."""
         if self._access is not None and self.records.is_open:
@@ -360,7 +377,11 @@ class Guard:
         access = self._access
         if access is None:
             return
-        self.records.flush()
+        if now - self._counted_at >= COUNTED_US:
+            self._counted_at = now
+            for session in self._clients.values():
+                self.count(session, now)
+        self.records.flush(now)
         access.expire(now)
         if access.decided == self._decided_by:
             return

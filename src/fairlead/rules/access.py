@@ -15,10 +15,11 @@ from msgspec import structs
 from fairlead.errors import Forbidden
 from fairlead.filters import NOTHING, Filter
 from fairlead.model import Notification
+from fairlead.rules.administration import ANSWERS, refuse_change
 from fairlead.rules.rule import Depends, Refusal, Route, Rule
 from fairlead.security import AccessPolicy, Decision, Principal, Rights
 from fairlead.security.principals import NOBODY
-from fairlead.security.rights import is_of_scopes
+from fairlead.security.rights import SCOPES, Grant, is_of_scopes
 
 __all__ = ["Access", "access_in", "by_name", "client_name", "nobody"]
 
@@ -139,6 +140,8 @@ class Access(Rule):
             self.version += 1
         fixed = self._fixed.get(client)
         made = self._policy.rights(self.principal(client), now) if fixed is None else fixed
+        if client_name(client) == SCOPES and made.owns("clients", SCOPES):
+            made = made.granting("subscribe", Grant(SCOPES, ANSWERS))
         if client in self._bound:
             self._compare(client, rights, made)
         self._rights[client] = made
@@ -164,7 +167,7 @@ class Access(Rule):
         if not source or self._policy.has_predicates:
             return self.depends
         rights = self._rights.get(source)
-        if rights is None:
+        if rights is None or rights.names.get("administers"):  # statements are no cells
             return _UNKNOWN
         held = self._depends_on.get(source)
         if held is None or held[0] is not rights:
@@ -181,9 +184,9 @@ class Access(Rule):
         return Refusal(f"the producer {producer!r} is not yours", error=Forbidden)
 
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
-        if is_of_scopes(notification.producer):  # which is a right, and was checked
-            return None
         rights = self.rights(who, now)
+        if is_of_scopes(notification.producer):
+            return refuse_change(rights, notification)
         if not rights.may_publish(notification, now):
             return Refusal(f"{rights.principal.name} may not publish that", error=Forbidden)
         return None

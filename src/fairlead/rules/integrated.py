@@ -51,6 +51,7 @@ from fairlead.filters.filter import And, leaves
 from fairlead.filters.terms import Attribute
 from fairlead.model import Multi, Notification, Record
 from fairlead.model.encoding import format_json, notification_from_json, notification_to_json, parse_json
+from fairlead.rules.administration import CHANGE
 from fairlead.rules.rule import Depends, Form, Refusal, Route
 from fairlead.rules.scoping import Scoping, policies_at, policies_of, takes_an_order, unknown_component
 from fairlead.scopes import Scopes, System, parse_statements
@@ -75,7 +76,6 @@ __all__ = [
 log: Final = logging.getLogger(__name__)
 CHANGES: Final = "scopes"
 """The client whose publications change the scope graph of a network; nobody else publishes under this name."""
-CHANGE: Final = "scope change"
 FOLLOWER: Final = "scopes@"
 """The beginning of the names of those clients by which brokers follow these changes."""
 SEAT: Final = f"{FOLLOWER}!"

@@ -1,47 +1,79 @@
 """The grants that can concern a request, among many.
 
-A grant whose filter has `symbol = "IBM"`, or `symbol in {"IBM", "SAP"}`, concerns no request for other symbols.
-Such grants are found by their texts. All others are candidates of every request.
+A filter that has `symbol = "IBM"`, or `symbol in {"IBM", "SAP"}`, concerns no request for other symbols. Such
+filters are found by their texts. All others are candidates of every request. For requests that name no symbol,
+those of one label that are nothing but such a constraint are joined: `symbol in {"IBM", "SAP", …}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from fairlead.filters import And, Constraint, Filter, Op, Or
 from fairlead.filters.terms import Attribute
+from fairlead.model import Multi
 
-__all__ = ["Candidates"]
+__all__ = ["Candidates", "plainly_covers", "texts_of"]
 
 
 class Candidates:
-    """An index of filters: `of` a request, the numbers of those that may overlap it."""
+    """An index of filters with labels: `of` a request, those that may overlap it. Filters of label None are not
+    joined."""
 
-    def __init__(self, filters: Iterable[Filter]) -> None:
+    def __init__(self, filters: Iterable[tuple[Hashable, Filter]]) -> None:
+        self._filters = [*filters]
         self._by_text: dict[str, dict[str, list[int]]] = {}
         """By attribute and text, the filters that ask for it; each of them is under one attribute."""
-        self._all_of: dict[str, list[int]] = {}
+        self._all_of: dict[str, dict[int, Filter]] = {}
+        """By attribute, all of them, joined where that can be."""
         self._others: list[int] = []
-        for number, each in enumerate(filters):
+        for number, (_, each) in enumerate(self._filters):
             for name, texts in texts_of(each).items():
-                self._all_of.setdefault(name, []).append(number)
+                self._all_of.setdefault(name, {})[number] = each
                 by_text = self._by_text.setdefault(name, {})
                 for text in texts:
                     by_text.setdefault(text, []).append(number)
                 break
             else:
                 self._others.append(number)
+        for name, every in self._all_of.items():
+            self._all_of[name] = self._joined(name, every)
 
-    def of(self, request: Filter) -> Sequence[int]:
-        """The numbers of the filters that may overlap a request, in their order."""
-        requested, found = texts_of(request), {*self._others}
+    def _joined(self, name: str, every: Mapping[int, Filter]) -> dict[int, Filter]:
+        """The filters on an attribute, with those of one label as one, under the number of the first."""
+        kept: dict[int, Filter] = {}
+        texts: dict[Hashable, tuple[int, set[str]]] = {}
+        for number, each in every.items():
+            label = self._filters[number][0]
+            if label is not None and isinstance(each, Constraint):
+                texts.setdefault(label, (number, set()))[1].update(texts_of(each)[name])
+            else:
+                kept[number] = each
+        for number, some in texts.values():
+            kept[number] = Constraint(Attribute(name), Op.IN, Multi(sorted(some)))
+        return kept
+
+    def of(self, request: Filter) -> Sequence[tuple[int, Filter]]:
+        """The filters that may overlap a request, in their order, each with its number."""
+        requested, found = texts_of(request), {each: self._filters[each][1] for each in self._others}
         for name, every in self._all_of.items():
             if (texts := requested.get(name)) is None:
                 found.update(every)
             else:
-                for text in texts:
-                    found.update(self._by_text[name].get(text, ()))
-        return sorted(found)
+                numbers = (each for text in texts for each in self._by_text[name].get(text, ()))
+                found.update((each, self._filters[each][1]) for each in numbers)
+        return sorted(found.items(), key=_number)
+
+
+def _number(item: tuple[int, Filter]) -> int:
+    return item[0]
+
+
+def plainly_covers(limit: Filter, texts: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a limit is `symbol = "IBM"` or `symbol in {…}`, and a request with these texts asks for no other."""
+    if not isinstance(limit, Constraint):
+        return False
+    return any(name in texts and texts[name] <= own for name, own in texts_of(limit).items())
 
 
 def texts_of(filter: Filter) -> Mapping[str, frozenset[str]]:

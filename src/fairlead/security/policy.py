@@ -151,6 +151,10 @@ class _RoleTable(_Limited):
     durables: Annotated[
         tuple[str, ...], Key("patterns of durable names that are theirs, besides their own")
     ] = ()
+    administers: Annotated[
+        tuple[str, ...],
+        Key("patterns of scopes and components that they may change, besides their own component"),
+    ] = ()
     reads: Annotated[
         tuple[str, ...], Key("protected attributes that its members get to see; `*` stands for all of them")
     ] = ()
@@ -694,7 +698,7 @@ def _roles(reading: Reading, given: Any, filters: _Filters) -> Iterator[Role]:
             when,
             frozenset(role.allow),
             filters.grants("roles", label, role),
-            {kind: getattr(role, kind) for kind in NAMES},
+            {kind: names for kind in NAMES if (names := getattr(role, kind)) or kind != "administers"},
             role.delegate,
             {each: limit for each in LIMITS if (limit := getattr(role, each)) is not None},
             frozenset(role.reads),

@@ -79,10 +79,17 @@ class DecisionLog:
         self._repeating[client] = _Latest(key, now, line)
         self._write(json.dumps(line, ensure_ascii=False))
 
+    def count(self, client: str, rights: Rights, publications: int, policy: AccessPolicy, now: int) -> None:
+        """Record that so many publications of a client were admitted."""
+        decision = Decision("publish", "granted", None, None)
+        line = {"time": str(Instant(now)), **line_of(client, rights, decision, policy)}
+        self._write(json.dumps({**line, "publications": publications}, ensure_ascii=False))
+
     def _write_repeated(self, latest: _Latest) -> None:
         """A line with how often a decision came again, which is not written each time."""
         if latest.repeated:
             self._write(json.dumps({**latest.line, "repeated": latest.repeated}, ensure_ascii=False))
+            latest.repeated = 0
 
     def _forget_repeated(self) -> None:
         for each in self._repeating.values():
@@ -106,9 +113,12 @@ class DecisionLog:
         except OSError:
             self.failed = True  # a full disk must not stop a broker; it says so in its status
 
-    def flush(self) -> None:
-        """Hand what was recorded to the system."""
+    def flush(self, now: int = 0) -> None:
+        """Hand what was recorded to the system, with what was repeated and is no longer."""
         if self._file is not None:
+            for latest in self._repeating.values():
+                if latest.repeated and now - latest.at >= REPEATS_US:
+                    self._write_repeated(latest)
             try:
                 self._file.flush()
             except OSError:

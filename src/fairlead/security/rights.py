@@ -12,7 +12,7 @@ from fairlead.filters import EVERYTHING, NOTHING, And, Filter, Or, covers, overl
 from fairlead.filters.naming import Attributes
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
-from fairlead.security.candidates import Candidates
+from fairlead.security.candidates import Candidates, plainly_covers, texts_of
 from fairlead.security.predicates import Predicate, Request
 from fairlead.security.principals import SEPARATOR, Principal
 
@@ -48,8 +48,8 @@ LIMITS: Final = (
 )
 FEW: Final = 8
 """So many grants are gone through one by one."""
-NAMES: Final = ("producers", "clients", "durables")
-"""The kinds of names that belong to principals."""
+NAMES: Final = ("producers", "clients", "durables", "administers")
+"""The kinds of names that belong to principals: those of `administers` are scopes and components."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,10 @@ class Rights:
         if any(each.predicates for each in grants):
             request = Request(self.principal, action, now, filter=requested)
             grants = [each for each in grants if each.concerns(request)]
-        covering = next((each for each in grants if covers(each.filter, requested, schema)), None)
+        texts = texts_of(requested)
+        covering = next((each for each in grants if plainly_covers(each.filter, texts)), None) or next(
+            (each for each in grants if covers(each.filter, requested, schema)), None
+        )
         if covering is not None:
             return Decision(action, "granted", requested, requested, (covering.role,))
         partial = [each for each in grants if overlaps(each.filter, requested, schema)]
@@ -144,8 +147,13 @@ class Rights:
         if len(grants) <= FEW:
             return grants
         if (index := self._candidates.get(action)) is None:
-            index = self._candidates[action] = Candidates(each.filter for each in grants)
-        return [grants[number] for number in index.of(requested)]
+            labelled = ((None if each.predicates else each.role, each.filter) for each in grants)
+            index = self._candidates[action] = Candidates(labelled)
+        found = index.of(requested)
+        return [
+            each if each.filter is filter else replace(each, filter=filter)
+            for each, filter in ((grants[number], filter) for number, filter in found)
+        ]
 
     def _refused(self, action: str, requested: Filter) -> Decision:
         acting = f"as {', '.join(self.roles)}" if self.roles else "without a role"
@@ -172,18 +180,23 @@ class Rights:
         """Whether the other rights allow the same, whoever has them, and however long either of them holds."""
         return replace(self, until=other.until, principal=other.principal) == other
 
+    def granting(self, action: str, grant: Grant) -> Rights:
+        """The same rights, with one more grant."""
+        return replace(self, grants={**self.grants, action: (*self.grants.get(action, ()), grant)})
+
     def allows(self, right: str) -> bool:
         """Whether some active role has one of the `RIGHTS`."""
         return right in self.allowed
 
     def owns(self, kind: str, name: str) -> bool:
-        """Whether a producer, the name of a client or a durable name belongs to the principal.
+        """Whether a producer, the name of a client, a durable name or a scope belongs to the principal.
 
         Its own name does, all that begin with its name and a tilde do, and those of its roles.
         """
         own = self.principal.name
         if kind in NAMES and is_of_scopes(name):
-            return self.allows("scopes")
+            is_their_name = name == SCOPES and kind in ("clients", "producers")
+            return self.allows("scopes") or (is_their_name and bool(self.names.get("administers")))
         return (
             name == own
             or name.startswith(f"{own}{SEPARATOR}")

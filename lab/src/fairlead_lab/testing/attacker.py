@@ -1,18 +1,22 @@
 """A seeded client that tries everything that the protocol allows, as every principal; with books of the outcome.
 
-The broker is a node with a policy, without sockets. The policy changes while the attacker is at work. What may
-happen is written down once more here, as plain Python, and everything that the node sends, accepts or remembers is
-compared with that. `Books.wrong` has what the policy does not allow: it stays empty.
+The broker is a node with a policy, without sockets. While the attacker is at work, the policy changes, tokens
+expire, are revoked, and are shown again, and forged ones beside them. What may happen is written down once more
+here, as plain Python, and everything that the node sends, accepts or remembers is compared with that.
+`Books.wrong` has what the policy does not allow: it stays empty.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 from collections import Counter, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
+
+import jwt
 
 from fairlead.broker import Broker, Settings
 from fairlead.errors import FairleadError, NotAuthenticated, ProtocolError
@@ -26,11 +30,14 @@ from fairlead.network.node import Node
 from fairlead.routing import STRATEGIES
 from fairlead.rules.access import Access, nobody
 from fairlead.security import AccessPolicy, Principal
-from fairlead.security.principals import NOBODY
+from fairlead.security.credentials import Authenticator, Tokens, bearer
 from fairlead_lab.testing.memory import MemoryDisk
 
 __all__ = ["Allowed", "Attack", "Books"]
 
+KEY: Final = b"a key for tokens of 32 bytes now"
+LONG_US, SHORT_US = 10**15, 300
+"""The time for which most tokens are valid, and some."""
 SYMBOLS: Final = ("IBM", "SAP", "SUN")
 READS: Final[dict[str, Collection[object]]] = {"ada": ("IBM",), "bob": ("IBM", "SAP"), "root": SYMBOLS}
 WRITES: Final[dict[str, Collection[object]]] = {"nyse": ("IBM", "SAP"), "xetra": ("SAP",), "root": SYMBOLS}
@@ -106,6 +113,7 @@ class Allowed:
 
     def __init__(self) -> None:
         self.revoked: set[str] = set()
+        """Principals, by name, and tokens, as `token:ID`."""
 
     def connect(self, name: str) -> bool:
         """Whether a principal may connect."""
@@ -148,11 +156,26 @@ class _Peer:
     pause = resume = close
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """Credentials as they are shown; of a `name`, if they are good until then."""
+
+    authorization: str
+    name: str = ""
+    id: str = ""
+    until: int = LONG_US
+
+    def good(self, allowed: Allowed, now: int) -> bool:
+        """Whether they prove their name now."""
+        return bool(self.name) and now < self.until and f"token:{self.id}" not in allowed.revoked
+
+
 @dataclass
 class _Client:
     principal: Principal
     peer: _Peer
     session: ClientSession
+    shown: _Shown
     requested: list[str] = field(default_factory=list)
 
     def answers(self) -> list[wire.Control]:
@@ -172,7 +195,11 @@ class Attack:
             Ledger("/log", MemoryDisk()),
             life="1",
         )
-        self.node.clientele.principal_of = self._principal
+        key = {"kty": "oct", "k": base64.urlsafe_b64encode(KEY).decode().rstrip("="), "alg": "HS256"}
+        self._authenticator = Authenticator(Tokens({"one": jwt.PyJWK(key, "HS256")}, audience="fairlead"))
+        self.node.clientele.principal_of = lambda shown, now: self._authenticator.principal(shown, None, now)
+        self._shown: deque[_Shown] = deque(maxlen=30)
+        """Tokens that somebody has overheard."""
         self._allowed = Allowed()
         self._clients: list[_Client] = []
         self._published: deque[tuple[str, str]] = deque(maxlen=100)
@@ -186,6 +213,7 @@ class Attack:
         """Try so many times."""
         for _ in range(tries):
             self._now += 1
+            self.node.guard.tick(self._now)
             attempt = self._random.choice(self._ATTEMPTS)
             self.books.tried[attempt.__name__] += 1
             attempt(self)
@@ -193,9 +221,51 @@ class Attack:
             self._look()
         return self.books
 
+    def _token(self, name: str, until: int, key: bytes = KEY, **claims: Any) -> tuple[str, str]:
+        """A token, and its id."""
+        id = f"t{self._next()}"
+        given = {"sub": name, "aud": "fairlead", "exp": until / 1e6, "jti": id, **claims}
+        algorithm = "none" if not key else "HS256"
+        return str(bearer(jwt.encode(given, key or "", algorithm, headers={"kid": "one"}))), id
+
+    def _credentials(self, name: str) -> _Shown:
+        """Those of a principal, mostly; of nobody, forged, for others, or overheard."""
+        if name == "anonymous":
+            return _Shown("", name)
+        chance = self._random.random()
+        if chance < 0.8:
+            until = LONG_US if chance < 0.6 else self._now + SHORT_US
+            authorization, id = self._token(name, until)
+            self._shown.append(_Shown(authorization, name, id, until))
+            return self._shown[-1]
+        if chance < 0.92 and self._shown:
+            self.books.tried["replay"] += 1
+            return self._random.choice(self._shown)
+        good, _ = self._token(name, LONG_US)
+        forged = (
+            lambda: self._token(name, LONG_US, b"another key of thirty-two bytes!")[0],
+            lambda: self._token(name, LONG_US, b"")[0],
+            lambda: self._token(name, LONG_US, aud="another")[0],
+            lambda: self._token(name, LONG_US, nbf=LONG_US / 1e6)[0],
+            lambda: self._token(name, self._now)[0],
+            lambda: good[:-4] + ("AAAA" if good[-4:] != "AAAA" else "BBBB"),
+            lambda: f"Basic {base64.b64encode(f'{name}:x'.encode()).decode()}",
+            lambda: f"Internal {good}",
+            lambda: name,
+        )
+        return _Shown(self._random.choice(forged)())
+
     def _connect(self) -> None:
-        name = self._random.choice(MEMBERS)
-        principal = NOBODY if name == "anonymous" else Principal(name)
+        asked = self._random.choice(MEMBERS)
+        shown = self._credentials(asked)
+        try:
+            principal = self._authenticator.principal(shown.authorization, None, self._now)
+        except NotAuthenticated:
+            self.books.came["refused credentials"] += 1
+            return
+        name = principal.name
+        proven = name == shown.name and self._now < shown.until
+        self.books.check("proof", allowed=proven, details=(asked, name, shown))
         hello = wire.Hello(
             wire.VERSION,
             self._random.choice(("client", "client", "client", "broker", "root")),
@@ -211,7 +281,8 @@ class Attack:
         except ProtocolError:
             return
         if hello.role == "broker":
-            allowed = name == "east" == hello.name and "east" not in self._allowed.revoked
+            is_right = name == "east" == hello.name and "east" not in self._allowed.revoked
+            allowed = is_right and shown.good(self._allowed, self._now)
             self.books.check("link", allowed=allowed, details=(name, hello.name))
             session.end("enough")
             with contextlib.suppress(FairleadError):
@@ -224,9 +295,9 @@ class Attack:
             if is_chosen
             else session.name.startswith(f"{name}~")
         )
-        allowed = self._allowed.connect(name) and owns
+        allowed = self._allowed.connect(name) and owns and shown.good(self._allowed, self._now)
         self.books.check("connection", allowed=allowed, details=(name, session.name))
-        self._clients.append(_Client(principal, peer, session))
+        self._clients.append(_Client(principal, peer, session, shown))
         if len(self._clients) > 12:
             self._clients.pop(0).session.lost()
 
@@ -332,21 +403,20 @@ class Attack:
         if isinstance(message, wire.Listen) and done:
             self.books.check("listening", allowed=who in WRITES, details=who)
 
-    def _principal(self, authorization: str, now: int) -> Principal:
-        """Credentials are names here."""
-        if authorization not in MEMBERS[:-1]:
-            raise NotAuthenticated("the credentials are not accepted")
-        return Principal(authorization)
-
     def _renew(self) -> None:
         client = self._client()
         if client is not None:
-            shown = self._random.choice((*MEMBERS, "forged"))
+            shown = self._credentials(self._random.choice((client.principal.name, *MEMBERS)))
             before = self.node.guard.principal(client.session.client).name
-            self._send(client, wire.control(wire.Authenticate(self._next(), shown)))
+            self._send(client, wire.control(wire.Authenticate(self._next(), shown.authorization)))
             if not client.session.ended:
-                after = self.node.guard.principal(client.session.client).name
-                self.books.check("renewal", allowed=after == before, details=(before, after))
+                after = self.node.guard.principal(client.session.client)
+                if after.token == shown.id != client.shown.id:
+                    good = shown.name == before and shown.good(self._allowed, self._now)
+                    self.books.check("new credentials", allowed=good, details=shown)
+                    client.shown = shown
+                is_same = after.name == before and after.token == client.shown.id
+                self.books.check("renewal", allowed=is_same, details=(before, after))
 
     def _forge(self) -> None:
         """Frames of brokers, and of durable subscribers that are others'."""
@@ -369,8 +439,12 @@ class Attack:
             self._send(client, frame)
 
     def _change_policy(self) -> None:
-        """Revoke somebody, or nobody. From this moment on it holds."""
-        self._allowed.revoked = set(self._random.sample(MEMBERS[:-1], self._random.choice((0, 0, 0, 1))))
+        """Revoke somebody, a token, or nothing. From this moment on it holds."""
+        overheard = [f"token:{each.id}" for each in self._shown]
+        some = self._random.choice((MEMBERS[:-1], overheard))
+        self._allowed.revoked = set(
+            self._random.sample(some, min(len(some), self._random.choice((0, 0, 1, 1))))
+        )
         self.node.guard.decide_by(self._policy.revoking(*self._allowed.revoked), self._now)
 
     def _leave(self) -> None:
@@ -409,7 +483,7 @@ class Attack:
                     self._delivered(client, unpack(wire.parse_deliver(payload)[2]))
             client.peer.got.clear()
             if not client.session.ended:
-                allowed = self._allowed.connect(name)
+                allowed = self._allowed.connect(name) and client.shown.good(self._allowed, self._now)
                 self.books.check("stay", allowed=allowed, details=(name, client.session.name))
         for name, durable in self.node.durables.items():
             if durable.session is not None and not durable.ends:
@@ -420,7 +494,8 @@ class Attack:
     def _delivered(self, client: _Client, notification: Notification) -> None:
         who, by = client.principal.name, str(notification.get("by"))
         wanted = any(parse(text).matches(notification) for text in client.requested)
-        allowed = wanted and self._allowed.read(who, notification.get("symbol"))
+        valid = f"token:{client.shown.id}" not in self._allowed.revoked and self._now < client.shown.until
+        allowed = wanted and valid and self._allowed.read(who, notification.get("symbol"))
         self.books.check("delivery", allowed=allowed, details=(who, notification, self._allowed.revoked))
         own = str(notification.get("as"))
         known = notification.producer in (own, f"c:{own}") and (
