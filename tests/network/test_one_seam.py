@@ -31,6 +31,7 @@ from fairlead.broker.messages import (
     Grant,
     Leave,
     Message,
+    Notice,
     Publish,
     Refuse,
     Send,
@@ -55,6 +56,7 @@ from fairlead.network import wire
 from fairlead.network.destinations import neighbour_in
 from fairlead.network.node import Node
 from fairlead.network.relays import Relays
+from fairlead.overlay import Topology
 from fairlead.routing import STRATEGIES
 from fairlead.rules import Rule, Seam
 from fairlead.rules.access import Access, client_name
@@ -70,6 +72,7 @@ from fairlead_lab.testing.nodes import End, Line
 from fairlead_lab.testing.rules import AtMost, NoDuck, NoEvil, NotFor, NotForOf, OneByOne, OnlyOf
 
 BROKERS = 3
+LINE = Topology.explicit([("b0", "b1"), ("b1", "b2")])
 FILTERS = ("x >= 0", "x >= 5", "x < 5", 'kind = "a"', "x in {1, 7} or tag = 1", "z.w = 1")
 ADVERTISED = ("exists x", "x < 7", 'kind = "b"')
 POLICY = AccessPolicy.of(
@@ -170,13 +173,16 @@ class Trial:
     advertisements: bool = False
     hierarchical: bool = False
     """Whether each broker is below the one before it."""
+    redundant: bool = False
+    """Whether there may be several ways; no rules of scopes or trust go with that, nor advertisements."""
 
     def broker(self, name: str, *more: Rule, durable: bool = False, neighbours: Iterable[str] = ()) -> Broker:
-        advertisements = STRATEGIES["covering"](0.1) if self.advertisements else None
+        redundant = self.redundant and self.rules not in ("scopes", "versions", "trust")
+        advertisements = STRATEGIES["covering"](0.1) if self.advertisements and not redundant else None
         # In a hierarchy the publisher's broker does not know who subscribes, which scopes depend on.
         number, is_below = (
             int(name[1:]),
-            self.hierarchical and self.rules not in ("scopes", "versions", "trust"),
+            self.hierarchical and not redundant and self.rules not in ("scopes", "versions", "trust"),
         )
         made = Settings(
             STRATEGIES["simple" if is_below and self.strategy == "flooding" else self.strategy](0.1),
@@ -185,8 +191,12 @@ class Trial:
             children=frozenset({f"b{number + 1}"} if is_below else ()),
             lasting=True,
             durable=durable,
+            redundant=redundant,
         )
-        return Broker(name, made, neighbours, rules=(*RULES[self.rules](name), *more))
+        made_broker = Broker(name, made, neighbours, rules=(*RULES[self.rules](name), *more))
+        if made_broker.redundancy is not None and neighbours:
+            made_broker.know(LINE)
+        return made_broker
 
 
 notifications = st.builds(
@@ -252,6 +262,7 @@ trials = st.builds(
     st.sampled_from(sorted(STRATEGIES)),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 
 
@@ -300,7 +311,7 @@ class Effects:
     def forward(self, source: str, to: str, notification: Notification, stamp: Stamp = NOWHERE) -> None:
         went = self.forwarded.setdefault((source, to, notification.producer), [])
         went.append((notification.id or "", stamp.origin))
-        if stamp.origin:
+        if stamp.position:
             self.positions.setdefault((source, to, stamp.origin), []).append(stamp.position)
 
 
@@ -324,6 +335,9 @@ class Watching(Observer):
                     self.effects.tell(source, to, *texts, advertisements)
                 case Deliver(client, notification, ids):
                     self.effects.deliver(client, notification, ids)
+                case Send(to, Notice(source, _, _, _, added, removed, False)):
+                    texts = [[render(each.filter) for each in some] for some in (added, removed)]
+                    self.effects.tell(source, to, *texts, False)
                 case Send(to, Forward(source, notification, origin, _, _, position)):
                     self.effects.forward(source, to, notification, Stamp(origin, position))
                 case Acknowledge(client, number):
@@ -463,18 +477,27 @@ def _read_link(effects: Effects, end: End) -> None:
     source, to = end.node.name, end.session.name
     for kind, payload in end.said:
         if kind == wire.RELAY:
-            _, packed = wire.parse_relay(payload)
-            effects.forward(source, to, unpack(packed), parse_stamp(payload[8 : -len(packed)]))
+            number, packed = wire.parse_relay(payload)
+            stamp = parse_stamp(payload[8 : -len(packed)])
+            effects.forward(source, to, unpack(packed), _named(stamp, number))
         elif kind == wire.RELAYS:
             for packed in Relays.read(payload).each:
                 effects.forward(source, to, unpack(packed))
         elif kind == wire.CONTROL:
             match wire.parse_control(payload):
+                case wire.Notice(_, _, _, added, removed, False) if added or removed:
+                    texts = [[text for text, _ in some] for some in (added, removed)]
+                    effects.tell(source, to, *texts, False)
                 case wire.InterestsChanged(added, removed, advertisements):
                     texts = [[text for text, _ in some] for some in (added, removed)]
                     effects.tell(source, to, *texts, advertisements)
                 case _:
                     pass
+
+
+def _named(stamp: Stamp, number: int) -> Stamp:
+    """A stamp without the incarnation of the origin's log; what is in no log has no position."""
+    return Stamp(stamp.origin.partition("~")[0], stamp.position if number else 0)
 
 
 def _read_log(effects: Effects, node: Node) -> None:
@@ -483,7 +506,7 @@ def _read_log(effects: Effects, node: Node) -> None:
             for record in reader.read(1 << 20):
                 stamp = b"" if record.kind == PUBLICATION else parse_arrival(record).stamp
                 content = unpack(notification_in(record))
-                effects.append(node.name, neighbour_in(record), content, parse_stamp(stamp).origin)
+                effects.append(node.name, neighbour_in(record), content, _named(parse_stamp(stamp), 1).origin)
 
 
 # -- the laws ------------------------------------------------------------------------------------------------

@@ -173,11 +173,11 @@ WRONG = {
     ),
     "a cycle": (
         'links = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "b"]]\n[brokers]\na = 1\nb = 2\nc = 3\nd = 4',
-        "links: they make a cycle: d - c - b - d",
+        "links: they make a cycle: d - c - b - d; with `cyclic = true` in [routing] it is one more way",
     ),
     "twice": (
         'links = [["a", "b"], ["b", "a"]]\n[brokers]\na = 1\nb = 2',
-        "links: they make a cycle: b - a - b",
+        "links: they make a cycle: b - a - b; with `cyclic = true` in [routing] it is one more way",
     ),
     "both": ('memory = true\ndata = "x"\n[brokers]\na = 1', "data: with memory = true it means nothing"),
     "http": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,13 @@ class World:
         for name in topology.brokers:
             called = tuple(self._urls[each] for each in topology.neighbours(name) if each in self._urls)
             data = None if path is None else str(path / name)
-            settings = BrokerSettings(name, Address("127.0.0.1", 0), data, links=called, algorithm=algorithm)
+            cyclic, _, strategy = algorithm.rpartition("-")
+            settings = BrokerSettings(
+                *(name, Address("127.0.0.1", 0), data),
+                links=called,
+                algorithm=strategy,
+                cyclic=cyclic == "redundant",
+            )
             server = Server(settings)
             await server.start()
             self._stack.push_async_callback(server.stop)
@@ -101,3 +108,12 @@ def test_over_sockets_everybody_gets_what_the_simulator_delivers(algorithm: str,
     assert all(row.is_right for row in compare(scenario).rows)
     # Of one algorithm with logs: notifications go another way there, and are delivered all the same.
     asyncio.run(play(scenario, algorithm, tmp_path if algorithm == "covering" else None))
+
+
+@pytest.mark.parametrize("algorithm", ["redundant-covering", "redundant-flooding"])
+def test_by_several_ways_everybody_gets_what_the_simulator_delivers(algorithm: str, tmp_path: Path) -> None:
+    small = Scenario.read(FILE).changed(algorithms=[algorithm], subscriptions=[8, 16])
+    scenario = replace(small, overlay=replace(small.overlay, shape="cyclic", brokers=5, extra=3))
+    assert not scenario.topology(scenario.seed).is_acyclic
+    assert all(row.is_right for row in compare(scenario).rows)
+    asyncio.run(play(scenario, algorithm, tmp_path if algorithm == "redundant-covering" else None))

@@ -17,7 +17,7 @@ has to be logged before it is sent on. The live node asks the same seam and driv
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, get_args
 
 import msgspec
@@ -49,6 +49,7 @@ from fairlead.broker.messages import (
     Link,
     LinkId,
     Message,
+    Notice,
     Passed,
     Publish,
     Reconsider,
@@ -69,12 +70,14 @@ from fairlead.broker.publications import AcknowledgeAll, AnswerDuplicates, Publi
 from fairlead.broker.publications import Effect as Released
 from fairlead.broker.publications import Entry as Publication
 from fairlead.broker.published import Published
+from fairlead.broker.redundancy import ALL, Redundancy
 from fairlead.broker.settings import Settings
 from fairlead.errors import Forbidden, ValueRefused
 from fairlead.filters.filter import NOTHING, Filter
 from fairlead.matching import engine_named
 from fairlead.model import Notification
 from fairlead.model.order import Identity, identity_of
+from fairlead.overlay import Topology
 from fairlead.routing import Catalogue, Entry, Interest, Outcome, RoutingTable, Strategy
 from fairlead.routing.advertisements import newly_servable, servable, unservable
 from fairlead.rules import Advertisements, Refusal, Route, Rule, Seam
@@ -130,6 +133,10 @@ class Broker:
         self.clients = Clients(self.catalogue)
         self._names = Names()
         self.history = History(name) if settings.cyclic else None
+        self.redundancy = Redundancy(name, settings.strategy, self.catalogue) if settings.redundant else None
+        """Of a broker in a redundant network; then tables of its own have the entries of clients alone."""
+        if self.redundancy is not None:
+            self.subscriptions.add_neighbour(ALL)
         self.links: dict[str, LinkId] = {}
         """Over which link each neighbour is one."""
         self.severed: set[str] = set()
@@ -175,14 +182,23 @@ class Broker:
     @property
     def neighbours(self) -> list[str]:
         """The brokers next to this one."""
-        return list(self.subscriptions.neighbours)
+        return list(self.links)
 
     @property
     def tables(self) -> tuple[RoutingTable, ...]:
         """The routing tables: of subscriptions, and of advertisements where there are any."""
+        if self.redundancy is not None:
+            return (self.subscriptions, self.redundancy.others)
         if self.settings.advertisements is None:
             return (self.subscriptions,)
         return (self.subscriptions, self.advertisements)
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        """The routing entries for notifications: of clients, and of neighbours or other brokers."""
+        yield from self.subscriptions
+        if self.redundancy is not None:
+            yield from ((each, broker) for each, broker in self.redundancy.others if broker != self.name)
 
     @property
     def waiting(self) -> dict[str, list[Message]]:
@@ -281,8 +297,12 @@ class Broker:
             if has_clients and not self._is_first(notification, is_logged=number > 0):
                 route = route.without_clients()
             origin, position = (came.origin, came.position) if came.origin else (self.name, number)
+            stamp = came.stamp
+            if self.redundancy is not None and not number and not came.origin:
+                stamp = self._names.next(now)
+            is_known = number or self.redundancy is not None
             self._send_along(
-                route, Forward(self.name, notification, origin if number else "", 0, number, position)
+                route, Forward(self.name, notification, origin if is_known else "", stamp, number, position)
             )
             return
         if not self._keeps_order:
@@ -349,6 +369,10 @@ class Broker:
         route: Route | None
         if number and number <= self._received.get(source, 0):
             route, number = None, self._received[source]
+        elif self.redundancy is not None and self.redundancy.is_copy(message):
+            if not number:
+                return
+            route, self._received[source] = None, number
         else:
             self._learn(notification, now)
             route = self.seam.route(notification, source)
@@ -358,7 +382,9 @@ class Broker:
     def _destinations(self, notification: Notification, source: str) -> Route:
         """The neighbours in F_B(n) but the source, and the clients: what the tables say."""
         destinations = self.subscriptions.destinations(notification)
-        neighbours = self.subscriptions.neighbours
+        if self.redundancy is not None:
+            destinations |= dict.fromkeys(self.redundancy.leading(notification, self.links))
+        neighbours = self.links
         if self.parent in neighbours and self.settings.climbs:
             destinations[self.parent] = None
         clients = [each for each in destinations if each not in neighbours]
@@ -389,7 +415,8 @@ class Broker:
 
     def _matching_entries(self, form: Notification) -> list[Filter]:
         """The routing entries that a form of a notification matches, with any destination."""
-        return self.subscriptions.matching(form)
+        found = self.subscriptions.matching(form)
+        return found if self.redundancy is None else [*found, *self.redundancy.others.matching(form)]
 
     def _passed(self, message: Passed, now: int) -> None:
         assert self.history is not None, "only brokers with a history are answered"
@@ -588,6 +615,9 @@ class Broker:
             return
         settings = self.settings
         outcome = settings.strategy.administer(self.subscriptions, source, added, removed)
+        if self.redundancy is not None:
+            self._notify(self.redundancy.declare(outcome, self.links))
+            return
         alike = outcome.alike
         if self._disclosure.limited:
             self._tell(source, outcome, advertisements=False)
@@ -600,6 +630,19 @@ class Broker:
             tell = self._effects.append
             for neighbour in alike[0]:
                 tell(Send(neighbour, message))
+
+    def _notify(self, notice: Notice | None, source: str = "") -> None:
+        """Tell all neighbours but the source what is new of a broker."""
+        if notice is not None:
+            for neighbour in self.links:
+                if neighbour != source:
+                    self._send(neighbour, notice)
+
+    def _notice(self, message: Notice, now: int) -> None:
+        assert self.redundancy is not None, "there are notices in redundant networks only"
+        if self.hears(message.source):
+            answer = self.redundancy.hear(message, self.links)
+            self._notify(answer, "" if message.broker == self.name else message.source)
 
     def _administer_advertisements(
         self, source: str, added: Iterable[Interest], removed: Iterable[Interest]
@@ -741,16 +784,35 @@ class Broker:
         """Tell a new neighbour what it has to know (book 4.6.4)."""
         self._send(neighbour, Connect(self.name, link))
         self._add_neighbour(neighbour, link)
+        if self.redundancy is not None:
+            for notice in self.redundancy.whole(self.links):
+                self._send(neighbour, notice)
+            return
         if self.settings.advertisements is not None:
             # Subscriptions follow, when the neighbour's advertisements have come.
             self._announce(self.settings.advertisements, self.advertisements, neighbour)
         if self.settings.advertisements is None or neighbour == self.parent:
             self._announce(self.settings.strategy, self.subscriptions, neighbour)
 
-    def add_neighbour(self, neighbour: str) -> None:
-        """Add a neighbour to which the caller sends the `announcement`."""
+    def add_neighbour(self, neighbour: str) -> list[Effect]:
+        """Add a neighbour to which the caller sends the `announcement`, or the notices."""
+        self._effects = []
         if neighbour not in self.links:
             self._add_neighbour(neighbour, LinkId())
+        return self._effects
+
+    def know(self, topology: Topology) -> None:
+        """Know the neighbours of all other brokers of a redundant network, as if each had told of its own."""
+        assert self.redundancy is not None
+        for other in topology.brokers:
+            neighbours = topology.neighbours(other)
+            if other != self.name:
+                self.redundancy.notices.take(other, len(neighbours), neighbours)
+
+    def notices(self) -> list[Notice]:
+        """All that is known of the brokers of a redundant network, for a neighbour."""
+        assert self.redundancy is not None
+        return self.redundancy.whole(self.links)
 
     def announcement(self, neighbour: str) -> tuple[list[Interest], list[Interest], list[Interest]]:
         """The subscriptions and the advertisements that a neighbour has to know of, all of them (book 4.6.4).
@@ -791,6 +853,9 @@ class Broker:
 
     def _add_neighbour(self, neighbour: str, link: LinkId) -> None:
         self.links[neighbour] = link
+        if self.redundancy is not None:
+            self._notify(self.redundancy.linked(self.links), neighbour)
+            return
         self._disclosure.add(neighbour)
         below = self.is_above(neighbour)
         self.advertisements.add_neighbour(neighbour, deaf=below)
@@ -818,6 +883,9 @@ class Broker:
             self.severed.add(neighbour)
         self._awaited.discard(neighbour)
         self._received.pop(neighbour, None)
+        if self.redundancy is not None:
+            self._notify(self.redundancy.linked(self.links))
+            return
         self._disclosure.forget(neighbour)
         for table in (self.subscriptions, self.advertisements):
             table.remove_neighbour(neighbour)
@@ -864,6 +932,7 @@ class Broker:
     _HANDLERS: ClassVar[dict[type, Any]] = {
         Forward: _forward,
         Admin: _admin,
+        Notice: _notice,
         Renew: _renew,
         Connect: _connect,
         Disconnect: _disconnect,

@@ -4,6 +4,7 @@ Messages have a source. Those between brokers (book 4.2, 4.6) come from a neighb
 
     Forward       a notification
     Admin         subscriptions and unsubscriptions, or advertisements and their opposite
+    Notice        what a broker of a redundant network tells all others of itself, or a change of that
     Renew         some interest has to start anew, because its tree has lost a link
     Connect       the neighbour is linked now       Disconnect    it is not any more; each says which link it means
     Passed        a notification has been passed on everywhere behind the neighbour
@@ -60,6 +61,7 @@ __all__ = [
     "Link",
     "LinkId",
     "Message",
+    "Notice",
     "Passed",
     "Publish",
     "Redisclose",
@@ -103,6 +105,19 @@ class Admin(Struct, frozen=True, gc=False):
     added: tuple[Interest, ...]
     removed: tuple[Interest, ...] = ()
     advertisements: bool = False
+
+
+class Notice(Struct, frozen=True):
+    """A broker's neighbours and interests, as it has told all others (`fairlead.broker.notices`): all of them, if
+    `whole`, or what has changed since its notice with the number before."""
+
+    source: str
+    broker: str
+    number: int
+    neighbours: tuple[str, ...]
+    added: tuple[Interest, ...] = ()
+    removed: tuple[Interest, ...] = ()
+    whole: bool = False
 
 
 class Renew(Struct, frozen=True):
@@ -168,7 +183,7 @@ class Batch(Struct, frozen=True):
     messages: tuple[Message, ...]
 
 
-Message: TypeAlias = Forward | Admin | Renew | Connect | Disconnect | Passed | Stamp | InTree | Batch
+Message: TypeAlias = Forward | Admin | Notice | Renew | Connect | Disconnect | Passed | Stamp | InTree | Batch
 
 
 class Join(Struct, frozen=True):

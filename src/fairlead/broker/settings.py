@@ -32,6 +32,8 @@ class Settings:
     """The filter that other brokers get for a client's, where that is wider than what the client asks for."""
     cyclic: bool = False
     """Whether there may be several ways between two brokers."""
+    redundant: bool = False
+    """The same, where notifications take all of them, and nothing is to be done when one is lost."""
     in_order: bool = True
     """Whether what one producer publishes arrives in its order also where there are several trees: then the next
     one waits until the one before is under way nowhere any more."""

@@ -14,11 +14,14 @@ in both, and no greater offset has that property unless both appended the same b
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["LINEAGE_MAX", "Incarnation", "Lineage", "common_end", "is_ancestor", "shortened"]
+__all__ = ["LINEAGE_MAX", "Incarnation", "Lineage", "common_end", "is_ancestor", "next_id", "shortened"]
 
+_TIME, _CHANCE = 14, 10
+"""How many digits of an id are the time, and how many are chance."""
 LINEAGE_MAX: Final = 256
 """A lineage names at most so many incarnations, the latest ones."""
 
@@ -31,6 +34,13 @@ class Incarnation(NamedTuple):
 
 
 Lineage = tuple[Incarnation, ...]
+
+
+def next_id(known: Sequence[str], now: int) -> str:
+    """The id of a log's next incarnation, at a time in microseconds: ids of one lineage sort as they follow one
+    another, shorter ones of earlier releases first, and a log and its copy have different ones."""
+    latest = int(known[-1][:_TIME], 16) if known and len(known[-1]) == _TIME + _CHANCE else 0
+    return f"{max(now, latest + 1):0{_TIME}x}{uuid.uuid4().hex[:_CHANCE]}"
 
 
 def shortened(lineage: Sequence[Incarnation]) -> Lineage:

@@ -35,7 +35,9 @@ __all__ = [
     "Stamp",
     "arrival_head",
     "notification_in",
+    "origin_of",
     "parse_arrival",
+    "parse_origin",
     "parse_relayed",
     "parse_stamp",
     "relayed_in",
@@ -54,6 +56,10 @@ _STAMP: Final = struct.Struct("<QH")
 _NUMBER_BYTES: Final = 8
 STAMP_BYTES: Final = _STAMP.size
 """The length of a stamp without the origin's name."""
+
+
+_INCARNATION: Final = b"~"
+"""In a redundant network, what stands between the name of an origin and the incarnation of its log."""
 
 
 class Stamp(NamedTuple):
@@ -78,6 +84,17 @@ class Arrival(NamedTuple):
 def stamp(origin: bytes, position: int) -> bytes:
     """The bytes of a stamp, with the origin's name in UTF-8."""
     return _STAMP.pack(position, len(origin)) + origin
+
+
+def origin_of(broker: str, incarnation: str) -> bytes:
+    """The origin of what is in one incarnation of a broker's log: in another one, positions may come again."""
+    return broker.encode() + _INCARNATION + incarnation.encode()
+
+
+def parse_origin(origin: bytes) -> tuple[bytes, bytes]:
+    """The broker's name, and the incarnation of its log; empty where the origin does not say which."""
+    broker, _, incarnation = origin.rpartition(_INCARNATION)
+    return (broker, incarnation) if broker else (origin, b"")
 
 
 def parse_relayed(relayed: bytes, at: int = 0) -> tuple[int, int]:

@@ -4,16 +4,22 @@ It travels as a wave over all links, away from its origin, and the answers retur
 barrier waits for neighbours that are away; any other waits for connected neighbours alone. Brokers acknowledge a
 subscription or an advertisement when its barrier has been passed.
 
+In a redundant network a wave comes to a broker by several ways. It goes on from there once, over the links
+that there are, and the answers name the brokers that it has reached. A patient barrier is passed when it has
+reached all brokers that may be there; until then its origin begins it again from time to time.
+
 A probe travels in the same way, and is always patient, but waits for no sync: it searches for a path back to its
 origin. It goes over new links as well, so that of two links that close a cycle together one is detected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from fairlead.broker.redundancy import Redundancy
 from fairlead.network import wire
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Link
@@ -26,6 +32,8 @@ __all__ = ["NO_LOG", "BarrierKey", "Barriers", "broker_in"]
 NO_LOG: Final = -1
 """The answer of a broker without a log, instead of the log's end."""
 
+COME_MAX: Final = 10_000
+"""So many barriers are known, so that one that comes by another way is passed on once."""
 BarrierKey: TypeAlias = tuple[str, int]
 """The origin of a barrier, a broker and its life, and the barrier's number there."""
 
@@ -40,6 +48,8 @@ class Wave:
     waiting: set[str]
     done: Callable[[], None]
     patient: bool = True
+    reached: set[str] = field(default_factory=set)
+    """In a redundant network: the brokers that are known to have passed it."""
     called: str = ""
     """Of a probe: the broker at the other end of the new link; empty for a barrier."""
     ends: dict[str, int] | None = None
@@ -59,9 +69,23 @@ class Barriers:
     """The barriers and probes that one broker has begun or passes on. `origin` names the broker and its life."""
 
     def __init__(
-        self, origin: str, links: Mapping[str, Link], dispatch: Dispatch, tracing: Tracing, *, is_logged: bool
+        self,
+        origin: str,
+        links: Mapping[str, Link],
+        dispatch: Dispatch,
+        tracing: Tracing,
+        *,
+        is_logged: bool,
+        redundancy: Redundancy | None = None,
     ) -> None:
         self.origin, self._is_logged, self._tracing = origin, is_logged, tracing
+        self._redundancy = redundancy
+        self._come: OrderedDict[BarrierKey, None] = OrderedDict()
+        """In a redundant network, the barriers that have come, the latest ones."""
+        self._unreached: list[Callable[[], None]] = []
+        """The requests that wait until a barrier that begins here has reached all brokers."""
+        self._passed: BarrierKey = (origin, 0)
+        """In a redundant network, the barrier that has reached all brokers last."""
         self._links, self._dispatch = links, dispatch
         self.new: dict[str, LinkSession] = {}
         """The connections of new links, over which nothing but probes goes; the earliest first."""
@@ -91,7 +115,8 @@ class Barriers:
         def done() -> None:
             then()
             if self._tracing.tracer is not None:
-                self._tracing.tracer.acknowledged(*key, ready)
+                passed = key if self._redundancy is None else self._passed
+                self._tracing.tracer.acknowledged(*passed, ready)
             if not session.ended:
                 session.tell(wire.Done(number))
 
@@ -106,8 +131,20 @@ class Barriers:
     ) -> None:
         """Pass a barrier on to all neighbours but its source, when all records before it are synced here.
 
-        `ends` then gets the end of this broker's log, and those that others answer.
+        `ends` then gets the end of this broker's log, and those that others answer; not in a redundant network.
         """
+        redundancy = self._redundancy
+        if redundancy is not None:
+
+            def reached(found: Collection[str]) -> None:
+                if barrier.patient and not redundancy.notices.required(self._links) <= {*found}:
+                    self._unreached.append(done)
+                else:
+                    self._passed = (barrier.origin, barrier.number)
+                    done()
+
+            self.pass_on(barrier, source, reached)
+            return
 
         def begin() -> None:
             if self._tracing.tracer is not None:
@@ -118,6 +155,46 @@ class Barriers:
             self._begin(Wave(barrier, source, ahead - {source}, done, barrier.patient, ends=ends))
 
         self._dispatch.after_sync(begin)
+
+    def pass_on(self, barrier: wire.Barrier, source: str, done: Callable[[Collection[str]], None]) -> None:
+        """The same of one that comes from a neighbour; `done` is given the brokers it has reached this way, where
+        that matters."""
+        if self._redundancy is None:
+            self.begin(barrier, source, lambda: done(()), ends)
+            return
+        self._come[barrier.origin, barrier.number] = None
+        while len(self._come) > COME_MAX:
+            self._come.popitem(last=False)
+
+        def begin() -> None:
+            if self._tracing.tracer is not None:
+                self._tracing.tracer.barrier(barrier.origin, barrier.number)
+            ahead = {name for name, link in self._links.items() if link.ready}
+            wave = Wave(barrier, source, ahead - {source}, lambda: done(wave.reached), patient=False)
+            wave.reached.add(broker_in(self.origin))
+            self._begin(wave)
+
+        self._dispatch.after_sync(begin)
+
+    @property
+    def are_answered_with_ends(self) -> bool:
+        """Whether the answers have the ends of logs, where that is asked for."""
+        return self._redundancy is None
+
+    def has_come(self, barrier: wire.Barrier) -> bool:
+        """Whether a barrier has come by another way already."""
+        return (barrier.origin, barrier.number) in self._come
+
+    def tick(self) -> None:
+        """From time to time: begin again what has not reached all brokers."""
+        if self._unreached:
+            waiting, self._unreached = self._unreached, []
+
+            def done() -> None:
+                for each in waiting:
+                    each()
+
+            self.begin(wire.Barrier(*self.next_key(), True), "", done)
 
     def probe(self, probe: wire.Probe, source: str, ahead: set[str], done: Callable[[], None]) -> None:
         """Pass a probe on to these neighbours: is there a path back to its origin?"""
@@ -142,12 +219,16 @@ class Barriers:
         """Nobody waits for this one any longer."""
         self._waves.pop(key, None)
 
-    def answered(self, key: BarrierKey, name: str, ends: Mapping[str, int]) -> None:
-        """A neighbour has answered, with the ends of logs if the barrier asks for them."""
+    def answered(
+        self, key: BarrierKey, name: str, ends: Mapping[str, int], reached: Iterable[str] = ()
+    ) -> None:
+        """A neighbour has answered, with the ends of logs if the barrier asks for them, and the brokers that it has
+        reached in a redundant network."""
         wave = self._waves.get(key)
         if wave is not None:
             if wave.ends is not None and name in wave.waiting:
                 wave.ends.update(ends)
+            wave.reached.update(reached)
             self._strike(wave, name)
 
     def ready(self, name: str) -> None:

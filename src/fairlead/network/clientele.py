@@ -352,7 +352,7 @@ class Clientele:
             del self._unsure[session, id]
             if id in session.listens and not session.ended:
                 self._tell_listening(session, id)
-                left -= len(self._broker.subscriptions) + 1
+                left -= sum(map(len, self._broker.tables)) + 1
 
     def _tell_listening(self, session: ClientSession, id: str, *, first: bool = False) -> None:
         filter, before = session.listens[id]
@@ -361,7 +361,7 @@ class Clientele:
         # In a hierarchy only the root knows of all subscriptions: whoever is below it has to assume some.
         anyone = self._broker.parent is not None or any(
             catalogue.overlaps(published, catalogue.number(interest))
-            for interest, destination in self._broker.subscriptions
+            for interest, destination in self._broker.entries
             if destination != session.client and self._broker.seam.reaches(session.client, interest.filter)
         )
         session.listens[id] = (filter, anyone)

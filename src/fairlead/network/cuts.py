@@ -80,6 +80,11 @@ class Cuts:
 
     def ask(self, session: ClientSession, number: int, name: str) -> None:
         """Answer a client behind all that is logged anywhere, and concerns its subscriber of this name."""
+        if not self._barriers.are_answered_with_ends:
+            raise ValueRefused(
+                "by several ways, no broker knows that all before a moment has come: there is no total order",
+                hint='order="live", or a network without `cyclic` in [routing]',
+            )
         durable = session.durables.get(name)
         if durable is None:
             raise NotThere(f"this client is no subscriber {name!r} with a place in the log")

@@ -38,7 +38,10 @@ class Cycles:
         remember: Callable[[Newcomer, int], object],
         open: Callable[[Newcomer, int], None],
         give_up: Callable[[Newcomer, str, int], None],
+        is_redundant: bool = False,
     ) -> None:
+        self._is_redundant = is_redundant
+        """Whether a link that closes a cycle is one more way."""
         self._broker, self._links, self._sessions = broker, links, sessions
         self._newcomers, self._barriers, self._dispatch = newcomers, barriers, dispatch
         self._remember, self._open, self._give_up = remember, open, give_up
@@ -62,7 +65,7 @@ class Cycles:
             if self._newcomers.get(called) is newcomer:
                 self._open(newcomer, now)
 
-        if not {*self._links, *self._newcomers.sessions} - {called}:
+        if self._is_redundant or not {*self._links, *self._newcomers.sessions} - {called}:
             done()
             return
         log.info("%s: is there another path to %s?", self._broker, called)

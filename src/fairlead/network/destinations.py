@@ -577,8 +577,10 @@ class Link(Outbox):
 
     def relay(self, offset: int, content: bytes, *, is_relayed: bool = False) -> None:
         """Relay what is dispatched now: a notification, or a record that is a relay as it came."""
-        session = self.session
+        session, copies = self.session, self._outgoing.copies
         is_logged = offset != NO_OFFSET
+        if copies is not None and is_relayed and copies.has(self.name, content):
+            return
         if session is None or not self.outflow.is_live:
             if is_logged:
                 self._passed = offset + 1
@@ -589,6 +591,9 @@ class Link(Outbox):
             self._passed = offset + 1
         else:
             if not is_logged and (session.is_spent or session.is_full):
+                if copies is not None:
+                    self._lose(1)
+                    return
                 self._outgoing.backpressure.block(self)
             self.send(offset, content, is_relayed=is_relayed)
 
@@ -603,6 +608,9 @@ class Link(Outbox):
         if offset != NO_OFFSET:
             self.unconfirmed[offset] = None
             session.relay_record(offset + 1, content, is_relayed=is_relayed)
+        elif self._outgoing.copies is not None:
+            session.spent += len(content)
+            session.send(wire.relay_on(0, content))
         elif content[:1] == b"{":  # JSON text is in no array
             session.spent += len(content)
             session.send(wire.relay(0, wire.NO_STAMP, content))
@@ -653,8 +661,10 @@ class Link(Outbox):
             self.send_queued(record.offset)
             if record.kind == PUBLICATION:
                 self.send(record.offset, record.payload)
-            else:
-                self.send(record.offset, relayed_in(record), is_relayed=True)
+                return
+            relay, copies = relayed_in(record), self._outgoing.copies
+            if copies is None or not copies.has(self.name, relay):
+                self.send(record.offset, relay, is_relayed=True)
 
     def missed(self, count: int) -> None:
         """Count records that may have matched and are in the log no more."""
@@ -662,7 +672,7 @@ class Link(Outbox):
 
     def _enqueue(self, each: list[bytes]) -> None:
         """These cannot go now."""
-        if self.outflow.queues:
+        if self.outflow.queues and self._outgoing.copies is None:
             self._queue.extend((self._passed, packed) for packed in each)
             self._outgoing.backpressure.block(self)
         else:

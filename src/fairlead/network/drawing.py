@@ -1,7 +1,7 @@
 """A network as a graph to draw, and as a tree of text.
 
 A link that is down is dashed; so is the border of a broker that could not be asked. A link that closes a cycle,
-which the brokers of a network must not have, is red.
+where the brokers of a network must not have any, is red.
 """
 
 from __future__ import annotations
@@ -29,9 +29,16 @@ def text(survey: Survey, *, tables: bool = False, plain: bool = False) -> str:
         return ["  ".join(described(survey, name)) + state, *(entries(survey, name) if tables else ())]
 
     drawn = [*drawing.tree(survey.first, survey.children().__getitem__, lines, plain)]
-    drawn += (f"{a} - {b} closes a cycle: end one of its links" for a, b in survey.beside())
+    drawn += (_beside(survey, a, b) for a, b in survey.beside())
     drawn += (f"{each.broker} - {each.other} {each}" for each in survey.waits)
     return "\n".join([*drawn, ""])
+
+
+def _beside(survey: Survey, a: str, b: str) -> str:
+    """A link that is not in the tree, in words."""
+    if not survey.is_cyclic:
+        return f"{a} - {b} closes a cycle: end one of its links"
+    return f"{a} - {b} is one more way{'' if survey.is_up(a, b) else f', and down{survey.why_down(a, b)}'}"
 
 
 def described(survey: Survey, name: str) -> list[str]:
@@ -73,7 +80,7 @@ def _lines(survey: Survey, name: str, tables: bool) -> list[str]:
 
 def graph(survey: Survey, *, tables: bool = False) -> Graph:
     """The brokers and their links."""
-    cycles = survey.beside()
+    cycles = () if survey.is_cyclic else survey.beside()
     return Graph(
         "network",
         ", ".join(survey.brokers),

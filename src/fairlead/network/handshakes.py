@@ -144,6 +144,12 @@ class Handshakes:
             raise self._refusal(
                 name, said.routing, f"{self._name} routes by {self._routing}, but {name} by {said.routing}"
             )
+        if self._broker.redundancy is not None and bool(said.log) != self._persistence.is_logged:
+            with_log, without = (name, self._name) if said.log else (self._name, name)
+            problem = (
+                f"{with_log} has a log and {without} has none: with several ways, all have one or none has"
+            )
+            raise self._refusal(name, problem, problem)
         if self._broker.is_above(name) != (said.parent == self._name):
             # One would send everything up, or filters, and the other would wait for them.
             below = f"{name} to be below it" if said.parent != self._name else f"no broker {name} below it"

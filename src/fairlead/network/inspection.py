@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fairlead.broker import Broker
@@ -12,6 +12,7 @@ from fairlead.filters.language import render
 from fairlead.network.backpressure import Backpressure
 from fairlead.network.calling import Calling
 from fairlead.network.client_sessions import ClientSession
+from fairlead.network.copies import Copies
 from fairlead.network.destinations import Durable, Link
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.guard import Guard
@@ -21,6 +22,7 @@ from fairlead.network.memory import Memory
 from fairlead.network.operations import Operations
 from fairlead.network.reports import LinkStatus, Status, Tables
 from fairlead.network.sessions import Counters
+from fairlead.routing import Entry
 
 __all__ = ["Inspection"]
 
@@ -42,6 +44,7 @@ class Inspection:
         durables: Mapping[str, Durable],
         dispatch: Dispatch,
         progress: Progress,
+        copies: Copies | None,
         backpressure: Backpressure,
         calling: Calling,
         handshakes: Handshakes,
@@ -52,6 +55,7 @@ class Inspection:
         self._broker, self._ledger, self._counters = broker, ledger, counters
         self._clients, self._links, self._durables = clients, links, durables
         self._dispatch, self._progress, self._backpressure = dispatch, progress, backpressure
+        self._copies = copies
         self._calling, self._handshakes, self._memory = calling, handshakes, memory
         self._operations, self._guard = operations, guard
 
@@ -81,8 +85,11 @@ class Inspection:
             "outflow": Counter(str(session.outflow) for session in clients.values()),
             "inflow": Counter(str(session.inflow) for session in clients.values()),
             "subscriptions": sum(len(broker.clients[each].subscriptions.by_id) for each in broker.clients),
-            "routing_entries": len(broker.subscriptions),
+            "routing_entries": len(broker.subscriptions)
+            if broker.redundancy is None
+            else sum(1 for _ in broker.entries),
             "advertisements": broker.settings.advertisements is not None,
+            "cyclic": broker.redundancy is not None,
             "draining": self._operations.is_draining,
             "counters": {name: getattr(counters, name) for name in Counters.__slots__},
             "log": None
@@ -94,7 +101,7 @@ class Inspection:
                 "bytes": log.size,
                 "full": ledger.is_full,
             },
-            "positions": self._progress.positions,
+            "positions": self._progress.positions if self._copies is None else self._copies.positions,
             "links": {name: self._link(link, reached) for name, link in self._links.items()},
             "waiting": self._calling.waiting(),
             "durables": {
@@ -127,7 +134,7 @@ class Inspection:
 
     def tables(self) -> Tables:
         """The routing tables, as text."""
-        tables = [self._broker.subscriptions, self._broker.advertisements]
+        tables: list[Iterable[Entry]] = [self._broker.entries, self._broker.advertisements]
         subscriptions, advertisements = (
             [[render(interest.filter), destination] for interest, destination in table] for table in tables
         )

@@ -18,7 +18,7 @@ from fairlead.filters.language import parse, render
 from fairlead.model import Notification
 from fairlead.network import wire
 from fairlead.network.destinations import Link
-from fairlead.network.ledger import InterestsChanged, InterestText
+from fairlead.network.ledger import InterestsChanged, InterestText, Noticed
 from fairlead.network.persistence import Persistence
 from fairlead.network.router import Router
 from fairlead.network.turns import Turn
@@ -83,9 +83,12 @@ class Interests:
         catalogue = self._broker.catalogue
         return RELATION_BYTES * catalogue.relations(catalogue.interest(filter))
 
-    def prepare_for(self, message: wire.Table | wire.InterestsChanged) -> bool:
+    def prepare_for(self, message: wire.Table | wire.InterestsChanged | wire.Notice | wire.Notices) -> bool:
         """The same for what a neighbour announces; what cannot be read is refused when it is handled."""
-        named = message.subscriptions if isinstance(message, wire.Table) else message.added
+        if isinstance(message, wire.Notices):
+            named = [each for _, _, _, interests in message.notices for each in interests]
+        else:
+            named = message.subscriptions if isinstance(message, wire.Table) else message.added
         try:
             return self.prepare([self.filter(text) for text, _ in named])
         except FairleadError:
@@ -221,9 +224,56 @@ class Interests:
         self._send(self._broker.handle(calls.Admin(name, more, less, advertisements), now))
         self._router.change()
 
+    # -- of the brokers of a redundant network -------------------------------------------------------------------
+
+    def recall_notices(self, now: int) -> None:
+        """The notices of other brokers, as the state has them."""
+        for broker, known in self._persistence.state.notices.items():
+            added = tuple(self._interest(each) for each in known.interests)
+            notice = calls.Notice("", broker, known.number, known.neighbours, added, (), True)
+            assert self._broker.redundancy is not None
+            self._broker.redundancy.hear(notice, ())
+
+    def notices(self) -> wire.Notices:
+        """All that this broker knows, for a neighbour."""
+        told = self._broker.notices()
+        return wire.Notices(
+            [(each.broker, each.number, list(each.neighbours), _texts(each.added)) for each in told]
+        )
+
+    def hear(self, name: str, heard: wire.Notice, now: int) -> None:
+        """A neighbour has told something of a broker. ProtocolError: it cannot be read, or a notice is missing."""
+        redundancy, broker = self._broker.redundancy, heard.broker
+        if redundancy is None or not broker:
+            raise ProtocolError("there are no notices in this network")
+        try:
+            more = tuple(self._interest(each) for each in heard.added)
+            less = tuple(self._interest(each) for each in heard.removed)
+        except FairleadError as error:
+            raise ProtocolError(f"a filter that cannot be read here: {error}") from None
+        is_new = broker != self._broker.name and heard.number > redundancy.notices.number_of(broker)
+        before = dict.fromkeys(redundancy.others.of(broker)) if is_new else {}
+        notice = calls.Notice(name, broker, heard.number, tuple(heard.neighbours), more, less, heard.whole)
+        effects = self._broker.handle(notice, now)
+        if is_new:
+            after = redundancy.others.of(broker)
+            self._note(heard, [*(after - before.keys())], [*(before.keys() - after)], now)
+        self._send(effects)
+        self._router.change()
+
+    def _note(self, heard: wire.Notice, added: list[Interest], removed: list[Interest], now: int) -> None:
+        """The notice, in records that are not too long."""
+        head = (heard.broker, heard.number, heard.neighbours)
+        some: list[tuple[list[InterestText], list[InterestText]]] = [
+            *(([], each) for each in _in_records(_texts(removed))),
+            *((each, []) for each in _in_records(_texts(added))),
+        ]
+        for more, less in some or [([], [])]:
+            self._persistence.note(Noticed(*head, more, less), now)
+
     def add_neighbour(self, name: str) -> None:
         """A broker is a neighbour from now on."""
-        self._broker.add_neighbour(name)
+        self._send(self._broker.add_neighbour(name))
         self._router.change()
 
     def remove_neighbour(self, name: str, now: int) -> None:
@@ -242,6 +292,14 @@ class Interests:
         """Send the neighbours that are connected what the broker sends them."""
         for effect in effects:
             match effect:
+                case calls.Send(to, calls.Notice(_, broker, number, neighbours, added, removed, whole)):
+                    link = self._links.get(to)
+                    if link is not None and link.session is not None:
+                        link.session.tell(
+                            wire.Notice(
+                                broker, number, list(neighbours), _texts(added), _texts(removed), whole
+                            )
+                        )
                 case calls.Send(to, calls.Admin(_, added, removed, advertisements)):
                     link = self._links.get(to)
                     if link is not None and link.session is not None:

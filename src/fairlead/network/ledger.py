@@ -24,16 +24,19 @@ from fairlead.errors import DamagedLog, LogFull, ValueRefused
 from fairlead.log import Disk, Log, Reader
 from fairlead.log import Record as LogRecord
 from fairlead.log.identities import FirstOffsets, Written
-from fairlead.log.lineage import LINEAGE_MAX, Incarnation, Lineage
+from fairlead.log.lineage import LINEAGE_MAX, Incarnation, Lineage, next_id
 from fairlead.log.records import (
     ARRIVAL,
     ARRIVALS,
     NOTIFICATIONS,
     PUBLICATION,
+    STAMP_BYTES,
     STATE,
     arrival_head,
     notification_in,
     parse_arrival,
+    parse_origin,
+    parse_stamp,
 )
 from fairlead.model.packed import identity_bytes, identity_in
 from fairlead.network.incarnations import lineage_of, valid_end
@@ -45,9 +48,11 @@ __all__ = [
     "Attempts",
     "Died",
     "DurableSubscription",
+    "Heard",
     "InterestsChanged",
     "Ledger",
     "Linked",
+    "Noticed",
     "Opened",
     "Owned",
     "Parting",
@@ -171,6 +176,30 @@ class InterestsChanged(Struct, frozen=True, array_like=True, tag="Told"):
     advertisements: bool
 
 
+class Noticed(Struct, frozen=True, array_like=True, tag=True):
+    """Another broker of a redundant network has told all of its neighbours, and changes of its interests."""
+
+    broker: str
+    number: int
+    neighbours: list[str]
+    added: list[InterestText]
+    removed: list[InterestText]
+
+
+class Heard(Struct, frozen=True, array_like=True, tag=True):
+    """All that a neighbour relayed up to this ordinal is here: copies have no records of their own."""
+
+    neighbour: str
+    received: int
+
+
+class Arrived(Struct, frozen=True, array_like=True, tag=True):
+    """The last position of each broker that has arrived here."""
+
+    positions: list[tuple[bytes, bytes, int]]
+    """Broker, incarnation of its log, position."""
+
+
 class Linked(Struct, frozen=True, array_like=True, tag=True):
     """A broker is a neighbour; `url` is where it is called, if this side calls."""
 
@@ -240,6 +269,9 @@ Change: TypeAlias = (
     | Accepted
     | Redriven
     | InterestsChanged
+    | Noticed
+    | Heard
+    | Arrived
     | Linked
     | Parting
     | Unlinked
@@ -344,6 +376,15 @@ class Transacted:
     """The records that were dead, had been handed out again, and are accepted."""
 
 
+@dataclass(slots=True)
+class Known:
+    """The notice of another broker."""
+
+    number: int = 0
+    neighbours: tuple[str, ...] = ()
+    interests: dict[InterestText, None] = field(default_factory=dict)
+
+
 class Remember(NamedTuple):
     """For how long a broker remembers which identities it has delivered, and how many of them at most."""
 
@@ -367,6 +408,10 @@ class State:
     """The addresses that somebody wants to be neighbours, and that have not answered."""
     had_others: bool = False
     """Whether a link has ever been ended."""
+    notices: dict[str, Known] = field(default_factory=dict)
+    """By broker, in a redundant network."""
+    arrived: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
+    """By broker, in a redundant network: the incarnation of its log, and the last position that has arrived."""
     opened: Opened | None = None
     """The latest opening; a log that was written before openings were recorded has none."""
 
@@ -393,6 +438,8 @@ class State:
                 for heard in removed:
                     interests.pop(heard, None)
                 interests.update(dict.fromkeys(added))
+            case Noticed() | Heard() | Arrived():
+                self._apply_redundant(change)
             case Linked(name, url, log, received, lineage, superseded):
                 neighbour = self.neighbours.setdefault(name, Neighbour())
                 shown = lineage_of(lineage)
@@ -421,6 +468,22 @@ class State:
             case Opened(lineage, broker, log) | OpenedBefore(lineage, broker, log):
                 self.opened = Opened(lineage, broker, log)
 
+    def _apply_redundant(self, change: Noticed | Heard | Arrived) -> None:
+        match change:
+            case Noticed(broker, number, neighbours, added, removed):
+                known = self.notices.setdefault(broker, Known())
+                known.number, known.neighbours = number, tuple(neighbours)
+                for heard in removed:
+                    known.interests.pop(heard, None)
+                known.interests.update(dict.fromkeys(added))
+            case Heard(name, received):
+                if name in self.neighbours:
+                    self.neighbours[name].received = max(self.neighbours[name].received, received)
+            case Arrived(positions):
+                self.arrived = {
+                    broker: (incarnation, position) for broker, incarnation, position in positions
+                }
+
     def changes(self) -> Iterator[Change]:
         """Changes that make this state of an empty one."""
         if self.opened is not None:
@@ -444,6 +507,10 @@ class State:
             for advertisements in (False, True):
                 for heard in neighbour.interests(advertisements=advertisements):
                     yield InterestsChanged(name, [heard], [], advertisements)
+        for broker, known in self.notices.items():
+            yield Noticed(broker, known.number, list(known.neighbours), list(known.interests), [])
+        if self.arrived:
+            yield Arrived([(broker, *last) for broker, last in self.arrived.items()])
         for name, url in self.parting.items():
             yield Parting(name, url)
         for url in self.wanted:
@@ -772,6 +839,9 @@ class Ledger:
                     neighbour = self.state.neighbours.get(arrived.neighbour)
                     if neighbour is not None:
                         neighbour.received = arrived.offset
+                    origin, incarnation = parse_origin(arrived.stamp[STAMP_BYTES:])
+                    if incarnation:
+                        self.state.arrived[origin] = (incarnation, parse_stamp(arrived.stamp).position)
                 elif record.kind == STATE:
                     self._changes += 1
                     match change := parse_change(record):
@@ -831,7 +901,7 @@ class Ledger:
                 hint=f"start it as {before.broker!r}, or give {broker!r} a directory of its own",
             )
         known = [] if before is None else before.lineage
-        lineage = [*known, (uuid.uuid4().hex[:16], self.log.end)][-LINEAGE_MAX:]
+        lineage = [*known, (next_id([id for id, _ in known], now), self.log.end)][-LINEAGE_MAX:]
         log = self._written_identity() if before is None else before.log
         self.note(Opened(lineage, broker or ("" if before is None else before.broker), log), now)
         with contextlib.suppress(LogFull):  # on a full disk it waits for room, before everything else

@@ -13,6 +13,7 @@ from fairlead.model.order import Identity
 from fairlead.network import wire
 from fairlead.network.backpressure import Stuck
 from fairlead.network.inflow import Inflow
+from fairlead.network.ledger import Heard
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.sessions import Outgoing, Session
@@ -55,7 +56,7 @@ class LinkSession(Session):
         super().__init__(outgoing, peer, name, Inflow("link", outgoing.limits.queue_bytes), on_lost)
         self.life, self.frame_max, self.opened, self.url = said.life, said.frame_max, opened, url
         self._persistence, self._links = persistence, links
-        self._origin = outgoing.broker.encode()
+        self._origin, self._copies = outgoing.broker.encode(), outgoing.copies
         self.parts = wire.Parts()
         self.said: deque[wire.Control] = deque()
         """Messages that are not handled yet: the first one has many filters, which take several turns."""
@@ -145,7 +146,8 @@ class LinkSession(Session):
         if is_relayed:
             self.send(wire.relay_on(ordinal, content))
         else:
-            self.send(wire.relay_own(ordinal, self._origin, content))
+            origin = self._origin if self._copies is None else self._copies.origin_at(ordinal - 1)
+            self.send(wire.relay_own(ordinal, origin, content))
 
     def skip(self, ordinal: int) -> None:
         """The neighbour announces the ordinal of the next record. ProtocolError if ordinals go back."""
@@ -205,8 +207,11 @@ class LinkSession(Session):
 
     def took(self, new: int, number: int) -> None:
         self._counters.received += new
+        neighbour = self._persistence.state.neighbours[self.name]
         if number and not self._persistence.is_logged:
-            self._persistence.state.neighbours[self.name].received = number
+            neighbour.received = number
+        elif self._copies is not None and number > neighbour.received:
+            self._persistence.note(Heard(self.name, number), self._copies.clock.now)
 
     def acknowledge(self, number: int) -> None:
         neighbour = self._persistence.state.neighbours.get(self.name)
@@ -220,7 +225,14 @@ class LinkSession(Session):
         """The neighbour is acknowledged, which is enough."""
 
     def forget(self, entries: Iterable[Entry[Fanout, bytes]]) -> None:
-        """No identities are remembered of what a neighbour relays."""
+        """No identities are remembered of what a neighbour relays; only how far it has come."""
+        for fanout, content, number in entries:
+            if number and fanout is not None:
+                self._give_back(content)
+
+    def _give_back(self, content: bytes) -> None:
+        if self._copies is not None and self._persistence.is_logged:
+            self._copies.give_back(content)
 
     def refuse(self, entries: Iterable[Entry[Fanout, bytes]], reason: str) -> None:
         """The neighbour sends it again."""
@@ -234,6 +246,8 @@ class LinkSession(Session):
         error: LogFull,
     ) -> list[Entry[Fanout, bytes]]:
         """Refuse nothing: the neighbour sends again all that is not acknowledged."""
+        for _, _, content, _ in gone:
+            self._give_back(content)
         neighbour = self._persistence.state.neighbours.get(self.name)
         if neighbour is None:
             pending.number = 0

@@ -30,6 +30,9 @@ __all__ = [
     "Link",
     "Listen",
     "Listening",
+    "Notice",
+    "NoticeText",
+    "Notices",
     "Operate",
     "Passed",
     "Ping",
@@ -422,6 +425,28 @@ class InterestsChanged(_Message, frozen=True, tag="Tell"):
     advertisements: bool = False
 
 
+class Notice(_Message, frozen=True):
+    """A change of the notice of a broker of a redundant network (`fairlead.broker.notices`): its neighbours, and
+    the interests that are new or have ended. `whole`: these are all of them."""
+
+    broker: str
+    number: int
+    neighbours: list[str]
+    added: list[InterestText]
+    removed: list[InterestText] = []
+    whole: bool = False
+
+
+NoticeText: TypeAlias = tuple[str, int, list[str], list[InterestText]]
+"""The whole notice of a broker: its name, the number, its neighbours and its interests."""
+
+
+class Notices(_Message, frozen=True):
+    """All notices that the sender has, when a link is connected."""
+
+    notices: list[NoticeText]
+
+
 class Received(_Message, frozen=True):
     """All relays up to this ordinal of the receiver's log are synced in the sender's."""
 
@@ -457,6 +482,8 @@ class Passed(_Message, frozen=True, tag="Fenced"):
     number: int
     ends: dict[str, int] = {}
     """By broker the end of its log, where that was asked for; -1: it has none."""
+    reached: list[str] = []
+    """In a redundant network, the brokers that a barrier has reached this way."""
 
 
 Control: TypeAlias = (
@@ -494,6 +521,8 @@ Control: TypeAlias = (
     | Listening
     | Table
     | InterestsChanged
+    | Notice
+    | Notices
     | Received
     | Barrier
     | Probe

@@ -8,7 +8,7 @@ is away then learns of it when it is back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -93,11 +93,14 @@ class Neighbourhood:
             remember=self._remember,
             open=self._open,
             give_up=self._give_up,
+            is_redundant=broker.redundancy is not None,
         )
 
     def recall(self, now: int) -> None:
         """The neighbours and their interests, as the state has them; and links whose end is not known to both."""
         state = self._persistence.state
+        if self._broker.redundancy is not None:
+            self._interests.recall_notices(now)
         for name, neighbour in state.neighbours.items():
             self._new(name)
             self.calling.absent(name, NOT_YET, now)
@@ -210,10 +213,15 @@ class Neighbourhood:
         self._newcomers.remove(name)
         link.session = session
         self._progress.connect(name)
+        if self._outgoing.copies is not None:
+            self._outgoing.copies.connect(name)
         link.outflow.on(Step.CONNECT)
         if said.others_log and said.others_log == self._persistence.log_name:
             self._go_on_from(link, said)
-        session.tell(self._interests.announcement(name))
+        if self._broker.redundancy is None:
+            session.tell(self._interests.announcement(name))
+        else:
+            session.tell(self._interests.notices())
         log.info("%s is connected with %s", self._name, name)
 
     def _go_on_from(self, link: Link, said: wire.Hello | wire.Welcome) -> None:
@@ -324,7 +332,8 @@ class Neighbourhood:
             self._cycles.probed(session, message, now)
 
     def _passed(self, session: LinkSession, message: wire.Passed, now: int) -> None:
-        self._barriers.answered((message.origin, message.number), session.name, message.ends)
+        key = (message.origin, message.number)
+        self._barriers.answered(key, session.name, message.ends, message.reached)
 
     def _credit(self, session: LinkSession, message: wire.Credit, now: int) -> None:
         if not session.granted <= message.dealt <= session.spent:
@@ -348,6 +357,8 @@ class Neighbourhood:
                 durable.ends for durable in session.durables.values()
             ):
                 session.missed(count)
+        if self._outgoing.copies is not None:
+            return  # it may have come by another way; and told on, it would go round for ever
         for name, link in self._links.items():
             if name != source and self._broker.subscriptions.of(name):
                 link.lost += count
@@ -359,6 +370,20 @@ class Neighbourhood:
         if self._is_open(session):
             self._interests.replace(session.name, message, now)
             self._ready(self._links[session.name])
+
+    def _notices(self, session: LinkSession, message: wire.Notices, now: int) -> None:
+        newcomer = self._newcomers.get(session.name)
+        if newcomer is not None and not session.opened:
+            self._open(newcomer, now)
+        if self._is_open(session):
+            for broker, number, neighbours, interests in message.notices:
+                told = wire.Notice(broker, number, neighbours, interests, [], True)
+                self._interests.hear(session.name, told, now)
+            self._ready(self._links[session.name])
+
+    def _notice(self, session: LinkSession, message: wire.Notice, now: int) -> None:
+        if self._is_open(session):
+            self._interests.hear(session.name, message, now)
 
     def _tell(self, session: LinkSession, message: wire.InterestsChanged, now: int) -> None:
         if self._is_open(session):
@@ -378,18 +403,18 @@ class Neighbourhood:
         if not self._is_open(session):
             return
         link, ends = self._links[session.name], dict[str, int]()
-        if message.origin == self._barriers.origin:
+        if message.origin == self._barriers.origin or self._barriers.has_come(message):
             session.tell(wire.Passed(message.origin, message.number))
             return
 
-        def passed() -> None:
+        def passed(reached: Collection[str]) -> None:
             # If the connection has been lost since, the barrier comes again over the next one.
             if link.session is not None:
-                link.session.tell(wire.Passed(message.origin, message.number, ends))
+                link.session.tell(wire.Passed(message.origin, message.number, ends, sorted(reached)))
                 if message.ends:
                     self._cuts.hurry(link.name, ends)
 
-        self._barriers.begin(message, session.name, passed, ends if message.ends else None)
+        self._barriers.pass_on(message, session.name, passed, ends if message.ends else None)
 
     _HANDLERS: Final[dict[type, Callable[[Any, LinkSession, Any, int], None]]] = {
         wire.Ping: _ping,
@@ -403,17 +428,20 @@ class Neighbourhood:
         wire.Dropped: _dropped,
         wire.Table: _table,
         wire.InterestsChanged: _tell,
+        wire.Notices: _notices,
+        wire.Notice: _notice,
         wire.Received: _received,
     }
 
     def tick(self, now: int) -> None:
         """From time to time: answer requests for links, and send marks, and how many a neighbour has missed."""
         self.calling.tick(now)
+        self._barriers.tick()
         for session in list(self._sessions.values()):
             session.look_after()
         for link in self._links.values():
             link.report_lost()
-            if self._persistence.is_logged:
+            if self._persistence.is_logged and self._outgoing.copies is None:
                 link.send_marks(self._progress)
 
     # -- the end of a link -------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     admission      a client's publications: admitted, duplicate or refused
     router         where a notification goes: the answers of the seam
     dispatch       log, sync, then send: drives the program of publications
-    once           copies that arrive by several ways are delivered once
+    once           what was published twice is delivered once
+    copies         in a redundant network: what comes by several ways is taken once
     catch_up       destinations that are behind read on in the log
     barriers       all brokers have synced what came before
     cuts           all that any broker had logged has come
@@ -52,6 +53,7 @@ from fairlead.network.calling import Clock
 from fairlead.network.catch_up import CatchUp
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.clientele import Clientele
+from fairlead.network.copies import Copies
 from fairlead.network.cuts import Cuts
 from fairlead.network.destinations import Durable, Link
 from fairlead.network.diagnostics import printable
@@ -94,6 +96,8 @@ HEARING: Final = 64
 """The records that handling held frames counts for."""
 ANSWERED_AT_ONCE: Final = 1 << 14
 """So many bytes of answers take a turn: in a large network, one answer may take long."""
+INTERESTED: Final = (wire.Table, wire.InterestsChanged, wire.Notice, wire.Notices)
+"""Messages of neighbours that have filters."""
 SLOW_REQUESTS: Final = frozenset({wire.Listen})
 """Requests that compare many filters: the next one has to wait for a turn."""
 
@@ -123,8 +127,12 @@ class Node:
         """The sessions that have something to send, or wait for their turn."""
         self._clock = Clock(now)
         self.persistence = Persistence(ledger)
+        redundancy = broker.redundancy
+        if redundancy is not None:
+            redundancy.notices.begin(now)
+        self.copies = None if redundancy is None else Copies(self.name, life, self.persistence, self._clock)
         self.router = Router(broker, self.links)
-        self.once = Once(ledger, self.links, self.counters)
+        self.once = Once(ledger, self.links, self.counters, self.copies)
         self.tracing = Tracing()
         self.dispatch = Dispatch(
             ledger, self.once, counters=self.counters, durables=self.durables, tracing=self.tracing
@@ -137,6 +145,7 @@ class Node:
             self.dispatch,
             self.tracing,
             is_logged=self.persistence.is_logged,
+            redundancy=redundancy,
         )
         self.cuts = Cuts(
             self.name,
@@ -158,6 +167,7 @@ class Node:
             self.backpressure,
             self.memory,
             self.tracing,
+            self.copies,
         )
         self._turn_time = Turn(lambda: 0.0) if turn is None else turn
         self.interests = Interests(
@@ -226,6 +236,7 @@ class Node:
             durables=self.durables,
             dispatch=self.dispatch,
             progress=self.progress,
+            copies=self.copies,
             backpressure=self.backpressure,
             calling=self.calling,
             handshakes=self.handshakes,
@@ -433,7 +444,7 @@ class Node:
     ) -> None:
         router, pending, is_logged = self.router, self.dispatch.pending, self.ledger is not None
         learns_from = self.broker.seam.learns_from
-        name = session.name
+        name, copies = session.name, self.copies
         last = self.neighbourhood.received(session)
         for kind, payload in frames:
             if kind == wire.RELAY:
@@ -443,7 +454,7 @@ class Node:
                 if last is None:
                     continue  # the link has ended here, and the neighbour does not know yet
                 if not number:
-                    session.deal(len(packed))
+                    session.deal(len(packed) if copies is None else len(payload))
                 elif number <= last:
                     taken.append((None, packed, last))
                     continue
@@ -451,12 +462,15 @@ class Node:
                 if learns_from:
                     self._learn(packed, now)
                 fanout = router.of(packed, name)
+                content = payload if copies is not None or (number and is_logged) else packed
+                if copies is not None and self._is_copy(name, payload, number, taken):
+                    continue
                 if number or taken or pending:
-                    taken.append((fanout, payload if number and is_logged else packed, number))
+                    taken.append((fanout, content, number))
                 else:
                     self.counters.received += 1
-                    self.once.send(fanout, NO_OFFSET, packed)
-            elif kind == wire.RELAYS:
+                    self.once.send(fanout, NO_OFFSET, content, is_relayed=copies is not None)
+            elif kind == wire.RELAYS and copies is None:
                 if last is None:
                     continue
                 several = Relays.read(payload)
@@ -482,13 +496,24 @@ class Node:
                 self.dispatch.commit(session, taken, now)
                 self._framed(session, kind, payload, is_open=last is not None)
 
+    def _is_copy(self, name: str, relay: bytes, number: int, taken: list[Taken]) -> bool:
+        """Whether a relay has come by another way; then it is answered, and goes nowhere."""
+        assert self.copies is not None
+        if self.copies.is_new(name, relay):
+            return False
+        if number:
+            taken.append((None, relay, number))
+        else:
+            self.counters.duplicates += 1
+        return True
+
     def _framed(self, session: LinkSession, kind: int, payload: bytes, *, is_open: bool) -> None:
         """Handle a frame that says something of others, behind all that came before it."""
         if kind == wire.SKIP:
             session.skip(wire.parse_numbered(payload)[0])
         elif kind == wire.PART:
             session.parts.add(payload)
-        elif kind == wire.MARK:
+        elif kind == wire.MARK and self.copies is None:
             if is_open and self.ledger is not None and not session.ended:
                 self.progress.hear(session.name, wire.parse_mark(payload), self.dispatch.end)
         else:
@@ -511,9 +536,7 @@ class Node:
         """Handle what a neighbour has said, in its order, until the turn is over."""
         while session.said and not session.ended:
             message = session.said[0]
-            if isinstance(message, wire.Table | wire.InterestsChanged) and not self.interests.prepare_for(
-                message
-            ):
+            if isinstance(message, INTERESTED) and not self.interests.prepare_for(message):
                 session.wait_for_turn()
                 return
             self.neighbourhood.handle(session, session.said.popleft(), now)

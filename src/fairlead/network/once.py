@@ -18,6 +18,7 @@ from fairlead.network import wire
 from fairlead.network.relays import Relays
 
 if TYPE_CHECKING:
+    from fairlead.network.copies import Copies
     from fairlead.network.destinations import Link
     from fairlead.network.ledger import Ledger
     from fairlead.network.router import Fanout
@@ -29,8 +30,14 @@ __all__ = ["Once"]
 class Once:
     """Between a broker and its own clients."""
 
-    def __init__(self, ledger: Ledger | None, links: Mapping[str, Link], counters: Counters) -> None:
-        self._links, self._counters = links, counters
+    def __init__(
+        self,
+        ledger: Ledger | None,
+        links: Mapping[str, Link],
+        counters: Counters,
+        copies: Copies | None = None,
+    ) -> None:
+        self._links, self._counters, self._copies = links, counters, copies
         self._delivered = Delivered[tuple[str, str]]()
         self._firsts = None if ledger is None else ledger.firsts
 
@@ -48,7 +55,11 @@ class Once:
         What a neighbour has relayed, and is in the log, is the relay as it came. The identity is read from the
         bytes of the notification where the caller does not have it.
         """
-        fanout.relay(offset, content, is_relayed=is_relayed)
+        if offset == NO_OFFSET and self._copies is not None and not is_relayed:
+            if fanout.links:
+                fanout.relay(offset, self._copies.relay_of(content), is_relayed=True)
+        else:
+            fanout.relay(offset, content, is_relayed=is_relayed)
         if fanout.recipients:
             packed = wire.parse_relay(content)[1] if is_relayed else content
             if self._is_first(offset, packed, identity):
@@ -64,7 +75,8 @@ class Once:
         contents = [content for _, _, content, _ in records]
         if NO_OFFSET in offsets or len(records) == 1:
             for offset, content in zip(offsets, contents, strict=True):
-                self.send(fanout, offset, content, is_relayed=are_relayed and offset != NO_OFFSET)
+                is_relay = are_relayed and (offset != NO_OFFSET or self._copies is not None)
+                self.send(fanout, offset, content, is_relayed=is_relay)
             return
         fanout.relay_records(offsets, contents, are_relayed=are_relayed)
         if not fanout.recipients:
@@ -79,6 +91,10 @@ class Once:
 
     def send_all(self, fanout: Fanout, relays: Relays) -> None:
         """The same of several that are in no log."""
+        if self._copies is not None and fanout.links:
+            for packed in relays.each:
+                self.send(fanout, NO_OFFSET, packed)
+            return
         if fanout.recipients and self._links:
             identities = relays.identities
             if self._firsts is not None and self._firsts.latest:

@@ -10,8 +10,9 @@
     [brokers.east.retention]
     time = "7d"       # the others keep what [retention] says, which is for all
 
-The links make a tree: between any two brokers there is one way, so that what is published comes once. Of two
-neighbours, the one that is farther from the first broker of the file calls the other.
+The links make a tree: between any two brokers there is one way, so that what is published comes once. With
+`[routing] cyclic` there may be several. Of two neighbours, the one that is farther from the first broker of the
+file calls the other; of two that are as far, the later one.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ OVERLAY_FILE: Final[Format] = {
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Brokers that make a tree; ports that are 0 are chosen when they are run."""
+    """Brokers and their links: a tree, or more; ports that are 0 are chosen when they are run."""
 
     brokers: tuple[BrokerSettings, ...]
     topology: Topology
@@ -153,12 +154,13 @@ class Overlay:
             each.name: each.listen._replace(port=(ports or {}).get(each.name, each.listen.port))
             for each in self.brokers
         }
-        called = self.topology.spanning_tree(self.topology.brokers[0])[name]
-        if called is not None and not chosen[called].port:
-            raise NetworkError(
-                f"where {called!r} listens is not known: its port is chosen when the network starts",
-                hint="give it a port in the file",
-            )
+        called = self._called(name)
+        for each in called:
+            if not chosen[each].port:
+                raise NetworkError(
+                    f"where {each!r} listens is not known: its port is chosen when the network starts",
+                    hint="give it a port in the file",
+                )
         security = settings.security
         if security.brokers is None:
             security = replace(security, brokers=tuple(sorted(chosen)))
@@ -166,11 +168,17 @@ class Overlay:
             settings,
             security=security,
             listen=chosen[name],
-            links=() if called is None else (str(chosen[called]),),
-            expects=called or "",
+            links=tuple(str(chosen[each]) for each in called),
+            expects=called[0] if len(called) == 1 else "",
             neighbours=self.topology.neighbours(name),
             overlay=self.links,
         )
+
+    def _called(self, name: str) -> list[str]:
+        """The neighbours that a broker calls."""
+        nearest = list(self.topology.distances(self.topology.brokers[0]))
+        before = nearest[: nearest.index(name)]
+        return [each for each in self.topology.neighbours(name) if each in before]
 
     @property
     def links(self) -> dict[str, tuple[str, ...]]:
@@ -219,7 +227,8 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
         name: common_settings(reading, for_all, own[name], f"brokers.{name}.") for name in tables
     } or {"": common_settings(reading, for_all, {}, "")}
     if "" not in reading.unsound and tables:
-        for problem in _not_a_tree(list(tables), top.links):
+        is_cyclic = any(each.cyclic for each in settings.values())
+        for problem in _not_an_overlay(list(tables), top.links, is_cyclic=is_cyclic):
             reading.wrong("", "links", problem)
     topology = Topology.explicit(top.links, tables) if not reading.problems else None
     if topology is not None:
@@ -297,8 +306,8 @@ def _disagreements(settings: Mapping[str, BrokerSettings], topology: Topology) -
     if parents:
         yield f"[brokers.{parents[0]}.routing] parent", "the links of this file say who is above whom"
     else:
-        for problem in dict.fromkeys(problem for each in settings.values() for problem in each.unkept()):
-            yield "[routing] hierarchical", problem
+        for place, problem in dict.fromkeys(found for each in settings.values() for found in each.unkept()):
+            yield place, problem
     routes = {name: agreed(each.routing) for name, each in settings.items()}
     if len(set(routes.values())) > 1:
         yield "[routing]", f"all brokers of a network route alike, but {_parties(routes)}"
@@ -316,9 +325,11 @@ def _parties(held: Mapping[str, str]) -> str:
     return ", ".join(f"{' and '.join(names)}: {each}" for each, names in by.items())
 
 
-def _not_a_tree(brokers: Sequence[str], links: Iterable[Link]) -> list[str]:
-    """The defects of the links, each in a sentence: nothing where they make a tree of the brokers."""
+def _not_an_overlay(brokers: Sequence[str], links: Iterable[Link], *, is_cyclic: bool) -> list[str]:
+    """The defects of the links, each in a sentence: nothing where they make a tree of the brokers, or more where
+    that may be."""
     problems = []
+    known: set[frozenset[str]] = set()
     pieces: dict[str, dict[str, list[str]]] = {name: {name: [name]} for name in brokers}
     for a, b in links:
         unknown = [name for name in (a, b) if name not in pieces]
@@ -326,9 +337,15 @@ def _not_a_tree(brokers: Sequence[str], links: Iterable[Link]) -> list[str]:
             problems += [f"{a} - {b}: there is no broker {name!r}" for name in dict.fromkeys(unknown)]
         elif a == b:
             problems.append(f"{a} - {b}: a broker is not linked to itself")
+        elif is_cyclic and frozenset((a, b)) in known:
+            problems.append(f"{a} - {b}: these two are linked already")
+        elif b in pieces[a] and not is_cyclic:
+            way = " - ".join([*_path(pieces[a], a, b), a])
+            problems.append(f"they make a cycle: {way}; with `cyclic = true` in [routing] it is one more way")
         elif b in pieces[a]:
-            problems.append(f"they make a cycle: {' - '.join([*_path(pieces[a], a, b), a])}")
+            known.add(frozenset((a, b)))
         else:
+            known.add(frozenset((a, b)))
             joined = {**pieces[a], **pieces[b]}
             joined[a], joined[b] = [*joined[a], b], [*joined[b], a]
             for name in joined:

@@ -113,6 +113,7 @@ class Status(TypedDict):
     subscriptions: Count
     routing_entries: Count
     advertisements: bool
+    cyclic: bool
     draining: bool
     counters: dict[str, Count]
     log: LogStatus | None

@@ -24,6 +24,7 @@ from fairlead.network.settings import Limits
 from fairlead.network.tracing import Tracing
 
 if TYPE_CHECKING:
+    from fairlead.network.copies import Copies
     from fairlead.network.destinations import Durable, Link
     from fairlead.network.ledger import Ledger
     from fairlead.network.router import Fanout
@@ -59,6 +60,8 @@ class Outgoing:
     backpressure: Backpressure
     memory: Memory
     tracing: Tracing
+    copies: Copies | None = None
+    """What has arrived by several ways, in a redundant network."""
 
 
 class Session(ABC):

@@ -223,6 +223,14 @@ class BrokerSettings:
             at="routing.",
         ),
     ] = False
+    cyclic: Annotated[
+        bool,
+        Key(
+            "a second way between two brokers is redundancy: notifications take all ways, and one that fails is no"
+            " loss; the same at every broker",
+            at="routing.",
+        ),
+    ] = False
     parent: Annotated[
         str | None,
         Key(
@@ -351,11 +359,16 @@ class BrokerSettings:
             parent=self.parent,
             children=self.children,
             grows=self.hierarchical is True and self.overlay is None,
+            redundant=self.cyclic,
             lasting=True,
         )
 
-    def unkept(self) -> Iterator[str]:
-        """The promises that a combination of settings could not keep, each in a sentence."""
+    def unkept(self) -> Iterator[tuple[str, str]]:
+        """The promises that a combination of settings could not keep: the key, and why, in a sentence."""
+        yield from (("[routing] cyclic", problem) for problem in self._unkept_by_redundancy())
+        yield from (("[routing] hierarchical", problem) for problem in self._unkept_in_a_hierarchy())
+
+    def _unkept_in_a_hierarchy(self) -> Iterator[str]:
         if self.hierarchical is False:
             if self.parent is not None:
                 yield "`parent` is for a hierarchy: set `hierarchical = true`, too"
@@ -366,6 +379,25 @@ class BrokerSettings:
             yield (
                 "who sees a notification is decided at its publisher's broker, and in a hierarchy that broker"
                 " does not know who subscribes: with [scopes], brokers are peers"
+            )
+
+    def _unkept_by_redundancy(self) -> Iterator[str]:
+        if not self.cyclic:
+            return
+        if self.hierarchical is not False:
+            yield (
+                "in a hierarchy one way leads up, and where it fails, what is acknowledged waits: with"
+                " `cyclic`, brokers are peers"
+            )
+        if self.advertisements is not None:
+            yield (
+                "advertisements would keep filters from the way that is needed when another one fails: with"
+                " `cyclic`, leave `advertisements` out"
+            )
+        if self.scopes is not None:
+            yield (
+                "who sees a notification is decided by the changes of the scope graph that came before it, and by"
+                " several ways they come in several orders: with [scopes], leave `cyclic` out"
             )
 
     def broker(self) -> Broker:
@@ -393,6 +425,11 @@ class BrokerSettings:
             return self._scope_rules(schema)
         access = Access(policy, nobody)
         refused = UNTRUSTED if policy.trust.handles else ""
+        if self.cyclic and policy.trust.handles:
+            raise NetworkError(
+                "[routing] cyclic: by several ways, filters reach brokers that are not trusted with them: with"
+                " trust in the access policy, leave `cyclic` out"
+            )
         trust = Trust(self.name, policy, self.overlay, self.security.tunnel(policy, self.name))
         rules = (access, Quota(access), trust, *self._sealing_rules(policy))
         return (*self._scope_rules(schema, refused), *rules)
@@ -419,6 +456,7 @@ def agreed(routing: Settings, *, in_scopes: bool = False) -> str:
     """The form of routing that all brokers of a network must share: with flooding, a broker sends no filters to
     brokers that wait for them; with scopes, its filters say in which scopes they are."""
     ways = "flooding" if routing.strategy.initial() else "filters"
+    ways = f"{ways} over several ways" if routing.redundant else ways
     ways = ways if routing.advertisements is None else f"{ways} and advertisements"
     return f"{ways} in scopes" if in_scopes else ways
 
@@ -452,8 +490,8 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
         reading.wrong("http", "[http] listen", f"the broker itself listens at port {http.port}")
     if problem := settings.security.problem():
         reading.wrong("security", "[security]", problem)
-    for problem in settings.unkept():
-        reading.wrong("routing", "[routing] hierarchical", problem)
+    for place, problem in settings.unkept():
+        reading.wrong("routing", place, problem)
     if not isinstance(settings.hierarchical, bool):
         reading.wrong(
             "routing", "[routing] hierarchical", "true or false: roots are for the file of a whole network"

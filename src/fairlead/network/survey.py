@@ -83,9 +83,14 @@ class Survey:
         return found
 
     def beside(self) -> tuple[Link, ...]:
-        """The links that are not in that tree: they close cycles."""
+        """The links that are not in that tree: they close cycles, or are further ways, where those may be."""
         within = {frozenset((name, each)) for name, below in self.children().items() for each in below}
         return tuple(link for link in self.links if frozenset(link) not in within)
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether there may be several ways between two brokers."""
+        return any(seen.status is not None and seen.status.get("cyclic") for seen in self.brokers.values())
 
     def is_up(self, a: str, b: str) -> bool:
         """Whether two neighbours are connected, by the status of those that answered."""
@@ -128,9 +133,9 @@ class Survey:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all brokers answer, and all links are up and make a tree, and none is waited for."""
+        """Whether all brokers answer, and all links are up and may be there, and none is waited for."""
         links = all(self.is_up(*link) for link in self.links)
-        return self.is_complete and links and not self.beside() and not self.waits
+        return self.is_complete and links and (self.is_cyclic or not self.beside()) and not self.waits
 
     def to_json(self) -> dict[str, Any]:
         """The survey as JSON."""

@@ -126,6 +126,11 @@ class Topology:
         self._check(broker)
         return self._neighbours[broker]
 
+    def distances(self, start: str) -> dict[str, int]:
+        """The distance of each broker from one, in links, nearest first."""
+        self._check(start)
+        return self._distances(start)
+
     @property
     def is_acyclic(self) -> bool:
         """Whether there is only one path between any two brokers."""

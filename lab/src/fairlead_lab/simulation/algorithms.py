@@ -98,6 +98,26 @@ def _routed(strategy: str, *, hierarchical: bool = False) -> Callable[[Scenario,
     return makes
 
 
+def _redundant(strategy: str) -> Callable[[Scenario, Topology, Catalogue], Maker]:
+    """Brokers that send notifications by all ways there are, as live ones do; all know all from the start."""
+
+    def makes(scenario: Scenario, topology: Topology, catalogue: Catalogue) -> Maker:
+        settings = Settings(
+            STRATEGIES[strategy](scenario.routing.imperfection),
+            redundant=True,
+            batch_us=scenario.routing.batch_us,
+        )
+
+        def make(name: str) -> Broker:
+            broker = Broker(name, settings, topology.neighbours(name), catalogue)
+            broker.know(topology)
+            return broker
+
+        return make
+
+    return makes
+
+
 def _met(
     settings: Callable[[Mapping[str, Filter]], RendezvousSettings],
 ) -> Callable[[Scenario, Topology, Catalogue], Maker]:
@@ -183,6 +203,7 @@ ALGORITHMS: Final[Mapping[str, Algorithm]] = MappingProxyType(
             for name in STRATEGIES
             if name != Flooding.name
         },
+        **{f"redundant-{name}": Algorithm(_redundant(name), cyclic=True) for name in STRATEGIES},
         "rendezvous": Algorithm(_met(RendezvousSettings), cyclic=True, in_order=False, ringed=True),
         "scribe": Algorithm(_met(scribe), cyclic=True, in_order=False, ringed=True),
         "hermes": Algorithm(_met(hermes), cyclic=True, in_order=False, ringed=True, advertises=True),

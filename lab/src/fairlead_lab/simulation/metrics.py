@@ -23,6 +23,7 @@ from fairlead.broker.messages import (
     Forward,
     InTree,
     Message,
+    Notice,
     Publish,
     Refuse,
     Send,
@@ -152,7 +153,7 @@ class Metrics(Observer):
 
     def _count(self, message: Any) -> None:
         kind = type(message)
-        if kind is Admin:
+        if kind is Admin or kind is Notice:
             self._admin_messages += 1
             self._admin_filters += len(message.added) + len(message.removed)
         elif kind is Forward:
@@ -184,7 +185,7 @@ class Metrics(Observer):
                 self._sends += 1
                 for _ in effect.group:
                     self._count(effect.message)
-        if type(message) is Admin:
+        if type(message) is Admin or type(message) is Notice:
             return
         name = broker.name
         if type(message) not in _OWN:

@@ -40,6 +40,7 @@ from fairlead.broker.messages import (
     InTree,
     Link,
     Message,
+    Notice,
     Renew,
     Send,
     Synced,
@@ -68,7 +69,7 @@ _KEYED_NUMBERS: Final = 128
 _OWN: Final = frozenset((Tick, Synced))
 _FREE: Final = frozenset((Tick, Synced, Link, Unlink, Climb, Enter, Depart))
 """Commands take no time, and wait for nothing."""
-_ABOUT_FILTERS: Final = frozenset((Admin, Renew, Connect, Disconnect))
+_ABOUT_FILTERS: Final = frozenset((Admin, Notice, Renew, Connect, Disconnect))
 """The messages between brokers about filters and links. It is asked of every message, hence no
 `isinstance`."""
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from random import Random
 from typing import Final
 
 from fairlead.broker import Broker, Settings
-from fairlead.errors import FairleadError, LogFull, ProtocolError
+from fairlead.errors import FairleadError, LogFull, ProtocolError, TopologyRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
 from fairlead.model import Notification
@@ -95,6 +96,11 @@ class Plan:
     """The algorithm of advertisements, if there are any."""
     hierarchical: bool = False
     """Whether the first broker is above all others; then links are not changed."""
+    extra: int = 0
+    """How many links there are beyond a tree; then a link that closes a cycle is one more way."""
+    dies: bool = False
+    """Whether a broker without which the others are connected dies in the middle of the run, and never comes back;
+    in the end the others are unlinked from it."""
     guests: int = 0
     """The number of further brokers, without clients, which are linked now with one and now with another."""
 
@@ -200,6 +206,7 @@ class Host:
             advertisements,
             parent=world.parents.get(self.name),
             grows=world.plan.hierarchical,
+            redundant=world.plan.extra > 0,
             lasting=True,
         )
         broker = Broker(self.name, routing)
@@ -587,6 +594,9 @@ class World:
     happened: dict[str, int] = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     """In a hierarchy, the broker above each."""
+    dead: str = ""
+    """The broker that dies."""
+    _is_half_over: bool = False
     _parted: set[frozenset[str]] = field(default_factory=set)
     _texts: dict[Filter, str] = field(default_factory=dict)
 
@@ -600,20 +610,29 @@ class World:
             if plan.both_call:
                 calls[names[called]].append(names[caller])
         links = [(names[one], names[other]) for one, other in TREES[plan.brokers - 1]]
+        further = [pair for pair in combinations(names, 2) if pair not in links and pair[::-1] not in links]
+        if plan.extra:
+            chosen = rng.sample(further, min(plan.extra, len(further)))
+            links += chosen
+            for above, below in chosen:
+                calls[below].append(above)
+        if plan.dies:
+            self.dead = _spare(links, names)
         if plan.hierarchical:
             self.parents = Hierarchy.of(Topology.explicit(links, names), (names[0],)).parents
         for name in names:
             self.hosts[name] = Host(self, name, tuple(calls[name]))
         for number in range(plan.guests):
             self.hosts[f"g{number}"] = Host(self, f"g{number}", ())
+        living = [name for name in names if name != self.dead]
         for number in range(plan.producers):
             total, window = rng.randint(5, 30 + plan.steps // 20), rng.choice((1, 4, 16))
-            self.clients.append(Producer(self, f"p{number}", rng.choice(names), total=total, window=window))
+            self.clients.append(Producer(self, f"p{number}", rng.choice(living), total=total, window=window))
         for number in range(plan.durables + plan.listeners):
             durable = number < plan.durables
             filters = rng.sample(FILTERS, rng.choice((1, 1, 2)))
             name = f"{'d' if durable else 'l'}{number}"
-            self.clients.append(Listener(self, name, rng.choice(names), filters=filters, durable=durable))
+            self.clients.append(Listener(self, name, rng.choice(living), filters=filters, durable=durable))
 
     def text_of(self, filter: Filter) -> str:
         """A filter as it is sent."""
@@ -621,8 +640,8 @@ class World:
 
     def connect(self, owner: Host | SimClient, to: str, url: str) -> bool:
         """Open a connection to a broker, if it can be reached."""
-        host = self.hosts[to]
-        if host.node is None or frozenset((owner.name, to)) in self._parted:
+        host = self.hosts.get(to)
+        if host is None or host.node is None or frozenset((owner.name, to)) in self._parted:
             return False
         near, far = End(owner, url), End(host)
         near.other, far.other = far, near
@@ -638,7 +657,10 @@ class World:
     def run(self) -> Accounts:
         """Brokers are linked; steps with faults; then mending, then quiet."""
         self.settle()
-        for _ in range(self.plan.steps):
+        for number in range(self.plan.steps):
+            if number == self.plan.steps // 2 and self.dead:
+                self._is_half_over = True
+                self.hosts[self.dead].kill()
             self._step()
         self.heal()
         self.settle()
@@ -673,12 +695,15 @@ class World:
                 client.act(rng)
         else:
             host = rng.choice(list(self.hosts.values()))
-            if host.node is None:
+            if host.node is None and not self._is_gone(host):
                 host.start()
-            elif not host.paused:
+            elif host.node is not None and not host.paused:
                 host.dial()
                 if rng.random() < 0.3:
                     host.keep_house(gather=rng.random() < 0.2)
+
+    def _is_gone(self, host: Host) -> bool:
+        return host.name == self.dead and self._is_half_over
 
     def _read(self) -> None:
         ends = [end for end in self._awake() if end.is_readable]
@@ -781,8 +806,12 @@ class World:
         for host in self.hosts.values():
             host.paused = host.slow = False
             host.disk.fuse = host.disk.room = None
-            if host.node is None:
+            if host.node is None and not self._is_gone(host):
                 host.start()
+        for host in [*self.hosts.values()] if self.dead else []:
+            if host.node is not None and self.dead in host.node.links:
+                host.node.neighbourhood.unlink(self.dead, self.now)
+        self.hosts.pop(self.dead, None)
         for pair in list(self._parted):
             self._mend(pair)
 
@@ -800,14 +829,16 @@ class World:
                 host.work(disk=not host.slow)
                 busy = busy or not host.slow
             busy = (host.node is not None and host.dial()) or busy
+        waits = False
         for client in self.clients:
-            busy = client.connect() or client.settle() or busy
-        if not busy:
+            busy = client.connect() or busy
+            waits = client.settle() or waits
+        if not busy and (self.plan.extra or not waits):
             for host in running:
                 if not host.slow and host.node is not None:
                     host.keep_house()
                     busy = busy or host.has_work
-        return busy
+        return busy or waits
 
     def restless(self) -> list[str]:
         """The work that is not done."""
@@ -824,7 +855,7 @@ class World:
         for one, other in map(sorted, links):
             if not (one in _node(self.hosts[other]).links and other in _node(self.hosts[one]).links):
                 found.append(f"only one of {one} and {other} is linked with the other")
-        if _is_circular(links):
+        if not self.plan.extra and _is_circular(links):
             found.append(f"there is a cycle in {sorted(map(sorted, links))}")
         for client in self.clients:
             if isinstance(client, Listener):
@@ -839,6 +870,15 @@ class World:
 def _node(host: Host) -> Node:
     assert host.node is not None
     return host.node
+
+
+def _spare(links: list[tuple[str, str]], names: list[str]) -> str:
+    """The last broker without which all others are still connected."""
+    for name in reversed(names):
+        with contextlib.suppress(TopologyRefused):
+            Topology.explicit(links, names).without(name)
+            return name
+    return ""
 
 
 def _is_circular(links: set[frozenset[str]]) -> bool:
