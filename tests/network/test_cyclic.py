@@ -57,6 +57,7 @@ plans = st.builds(
     extra=st.integers(1, 5),
     dies=st.booleans(),
     both_call=st.booleans(),
+    varies=st.booleans(),
 )
 
 

@@ -221,7 +221,7 @@ def test_an_older_log_has_its_identity_in_a_file(tmp_path: Path) -> None:
 
 
 def test_on_a_full_disk_changes_are_taken_and_publications_refused() -> None:
-    disk = MemoryDisk(room=4_000)
+    disk = MemoryDisk(room=4_020)
     ledger = Ledger("d", disk, reserve_bytes=1_000)
     ledger.note(Subscribed("d", "s", "x = 1", 0), 0)
     ledger.publications_of([packed(str(n)) for n in range(200)], 0)

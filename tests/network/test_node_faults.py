@@ -43,6 +43,7 @@ plans = st.builds(
     both_call=st.booleans(),
     advertisements=st.sampled_from([None, None, *sorted(STRATEGIES.keys() - {"flooding"})]),
     guests=st.integers(0, 2),
+    varies=st.booleans(),
 )
 
 

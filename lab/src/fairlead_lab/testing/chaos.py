@@ -31,7 +31,7 @@ from fairlead.network.node import Node
 from fairlead.network.sessions import Session
 from fairlead.network.settings import Limits
 from fairlead.overlay import Hierarchy, Topology
-from fairlead.routing import STRATEGIES
+from fairlead.routing import STRATEGIES, Flooding
 from fairlead_lab.chaos.accounts import Accounts
 from fairlead_lab.testing.memory import MemoryDisk, PowerFailure
 
@@ -68,6 +68,8 @@ FILTERS: Final = (
     'x >= 5 and region = "south"',
     "x in {1, 2, 7}",
 )
+FILTERING: Final = sorted(STRATEGIES.keys() - {Flooding.name})
+"""The algorithms by which filters travel: brokers may differ in them."""
 LIMITS: Final = Limits(buffer_bytes=1_500, queue=20, window=8, link_window=16)
 """Small, so that everybody is too slow now and then."""
 KERNEL_BYTES: Final = 500
@@ -96,6 +98,8 @@ class Plan:
     """The algorithm of advertisements, if there are any."""
     hierarchical: bool = False
     """Whether the first broker is above all others; then links are not changed."""
+    varies: bool = False
+    """Whether each broker routes by an algorithm of its own, and by another one when it is started anew."""
     extra: int = 0
     """How many links there are beyond a tree; then a link that closes a cycle is one more way."""
     dies: bool = False
@@ -200,6 +204,10 @@ class Host:
         world = self.world
         self.lives += 1
         strategy, advertised = world.plan.strategy, world.plan.advertisements
+        if world.plan.varies:
+            chance = Random(f"{world.plan.seed} {self.name} {self.lives}")
+            strategy = chance.choice(FILTERING)
+            advertised = None if advertised is None else chance.choice(FILTERING)
         advertisements = None if advertised is None else STRATEGIES[advertised](0.1)
         routing = Settings(
             STRATEGIES[strategy](0.1),
