@@ -27,7 +27,7 @@ ALL: Final = "\0all"
 
 
 class Redundancy:
-    """What a broker of a redundant network knows of all others."""
+    """The knowledge that a broker of a redundant network has of all others."""
 
     def __init__(self, name: str, strategy: Strategy, catalogue: Catalogue) -> None:
         self._name, self._strategy, self._catalogue = name, strategy, catalogue

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 __all__ = ["LINEAGE_MAX", "Incarnation", "Lineage", "common_end", "is_ancestor", "next_id", "shortened"]
 
 _TIME, _CHANCE = 14, 10
-"""How many digits of an id are the time, and how many are chance."""
+"""The digits of an id that are the time, and those that are chance."""
 LINEAGE_MAX: Final = 256
 """A lineage names at most so many incarnations, the latest ones."""
 

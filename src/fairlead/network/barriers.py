@@ -156,7 +156,13 @@ class Barriers:
 
         self._dispatch.after_sync(begin)
 
-    def pass_on(self, barrier: wire.Barrier, source: str, done: Callable[[Collection[str]], None]) -> None:
+    def pass_on(
+        self,
+        barrier: wire.Barrier,
+        source: str,
+        done: Callable[[Collection[str]], None],
+        ends: dict[str, int] | None = None,
+    ) -> None:
         """The same of one that comes from a neighbour; `done` is given the brokers it has reached this way, where
         that matters."""
         if self._redundancy is None:
@@ -222,8 +228,8 @@ class Barriers:
     def answered(
         self, key: BarrierKey, name: str, ends: Mapping[str, int], reached: Iterable[str] = ()
     ) -> None:
-        """A neighbour has answered, with the ends of logs if the barrier asks for them, and the brokers that it has
-        reached in a redundant network."""
+        """A neighbour has answered, with the ends of logs if the barrier asks for them; in a redundant network with
+        the brokers that it has reached."""
         wave = self._waves.get(key)
         if wave is not None:
             if wave.ends is not None and name in wave.waiting:

@@ -28,7 +28,7 @@ _UNNUMBERED: Final = bytes(_NUMBER)
 
 
 class Copies:
-    """What has arrived at one broker, by its origin."""
+    """The arrivals at one broker, by their origin."""
 
     def __init__(self, name: str, life: str, persistence: Persistence, clock: Clock) -> None:
         self.clock = clock
@@ -82,7 +82,7 @@ class Copies:
         return True
 
     def give_back(self, relay: bytes) -> None:
-        """What has been taken is not in the log after all, nor is what came behind it."""
+        """Forget an arrival, and all behind it of its origin: they are not in the log after all."""
         origin, number, is_logged = _stamp_in(relay)
         broker, incarnation = parse_origin(origin)
         if is_logged and _order(incarnation, number) <= _order(*self._arrived.get(broker, (b"", 0))):

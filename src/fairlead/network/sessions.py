@@ -61,7 +61,7 @@ class Outgoing:
     memory: Memory
     tracing: Tracing
     copies: Copies | None = None
-    """What has arrived by several ways, in a redundant network."""
+    """The arrivals by several ways, in a redundant network."""
 
 
 class Session(ABC):

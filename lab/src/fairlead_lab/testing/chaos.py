@@ -101,7 +101,7 @@ class Plan:
     varies: bool = False
     """Whether each broker routes by an algorithm of its own, and by another one when it is started anew."""
     extra: int = 0
-    """How many links there are beyond a tree; then a link that closes a cycle is one more way."""
+    """The number of links beyond a tree; where there are any, a link that closes a cycle is one more way."""
     dies: bool = False
     """Whether a broker without which the others are connected dies in the middle of the run, and never comes back;
     in the end the others are unlinked from it."""
