@@ -27,9 +27,9 @@ end in another. A piece whose CRC is wrong ends the connection before any of its
 between brokers changes nothing. Clients may send such frames, and are not sent any.
 
 A stamp (`fairlead.log.records`) says where a notification was published: u64 position in the log of its origin,
-counted from 1 (0: best effort), u16 length, and the origin's name. On every way, positions of one origin rise. In
-a redundant network (`fairlead.network.copies`) the name has the incarnation of the origin's log behind a tilde; a
-relay that is best effort has the life of the origin's process there, and a count instead of the position; there are
+counted from 1 (0: best effort), u16 length, and the origin's name. On every way, positions of one origin rise.
+In a redundant network (`fairlead.network.copies`) the name has the incarnation of the origin's log behind a tilde,
+and what is best effort has the life of the origin's process there, and a count instead of the position; there are
 no frames of the kinds 6 and 9.
 
 An ordinal is the offset of the record in the sender's log, counted from 1. On each connection between brokers
