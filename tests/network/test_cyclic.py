@@ -294,6 +294,17 @@ def test_subscriptions_that_end_are_forgotten_everywhere() -> None:
     assert [node.tables()["subscriptions"] for node in line.nodes] == [[]] * 4
 
 
+def test_the_total_order_is_refused_where_nobody_knows_that_all_has_come() -> None:
+    reader = ring(3).client(0, "s")
+    reader.hear(wire.control(wire.Subscribe(1, "s1", "x >= 0", durable="d")))
+    reader.hear(wire.control(wire.Cut(2, "d")))
+    reader.node.flush()
+    told = [wire.parse_control(each) for each in reader.frames(wire.CONTROL)]
+    refused = [each for each in told if isinstance(each, wire.Refused)]
+    assert [each.number for each in refused] == [2]
+    assert "there is no total order" in refused[0].reason
+
+
 def test_ids_of_incarnations_follow_one_another_though_the_clock_goes_back() -> None:
     known = ["0123456789abcdef"]  # as earlier releases made them
     for now in (5_000, 7_000, 3_000):

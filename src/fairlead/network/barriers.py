@@ -228,8 +228,8 @@ class Barriers:
     def answered(
         self, key: BarrierKey, name: str, ends: Mapping[str, int], reached: Iterable[str] = ()
     ) -> None:
-        """A neighbour has answered, with the ends of logs if the barrier asks for them; in a redundant network with
-        the brokers that it has reached."""
+        """A neighbour has answered, with the ends of logs if the barrier asks for them, and in a redundant network
+        with the brokers that it has reached."""
         wave = self._waves.get(key)
         if wave is not None:
             if wave.ends is not None and name in wave.waiting:
