@@ -22,7 +22,7 @@ from typing import Final
 from fairlead.cli.terminal import complain
 from fairlead.errors import FairleadError, NotInstalled
 
-__all__ = ["main"]
+__all__ = ["complete_parser", "main"]
 
 COMMANDS: Final = {
     "filter": "check, relate, merge, explain and simplify filters",
@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "policy": "check an access policy: roles, and what they may publish and subscribe to",
     "keys": "the keys of sealed attributes: rotate, share and take them",
     "audit": "check the trace of a run against the specification",
+    "completion": "print the completions of a shell: bash, zsh or fish",
     "tour": "show the subscription language on the embedded bus",
 }
 """The product's commands, each in the module of its name, which is imported only to run it."""
@@ -96,6 +97,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def complete_parser() -> argparse.ArgumentParser:
+    """The parser with the options of all commands, those of other distributions included."""
+    from importlib.metadata import entry_points
+
+    return _parser([*COMMANDS, *entry_points(group="fairlead.commands").names])
+
+
 def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
     """The parser, with the options of the command that is wanted."""
     parser = argparse.ArgumentParser(
@@ -109,7 +117,9 @@ def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help)
         if name in wanted:
             import_module(f"fairlead.cli.{name}").configure(command)
-    if not COMMANDS.keys() & set(wanted):  # metadata of distributions is slow to read: only where it matters
+    if (
+        not COMMANDS.keys() >= set(wanted) or not wanted
+    ):  # metadata of distributions is slow to read: only where it matters
         _add_offered(commands, wanted)
     return parser
 
