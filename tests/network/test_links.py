@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import pytest
 
@@ -112,6 +113,13 @@ def reconnect(world: World) -> None:
     for end in [end for host in world.hosts.values() for end in host.ends]:
         end.cut(world.rng)
     world.settle()
+
+
+def hold(world: World, one: str, other: str, *, held: bool = True) -> None:
+    """Nothing arrives that two brokers send each other."""
+    for end in (end for name in (one, other) for end in world.hosts[name].ends):
+        if {end.owner.name, end.other.owner.name} == {one, other}:
+            end.held = held
 
 
 def is_up(world: World, *names: str) -> bool:
@@ -305,6 +313,48 @@ def test_of_two_links_of_one_broker_that_close_a_cycle_together_the_first_stays(
     assert not world.restless()
 
 
+@pytest.mark.parametrize("at", ["b0", "b1"])
+def test_a_link_waits_for_whoever_was_asked_over_another_new_link_that_has_ended_since(at: str) -> None:
+    world = world_of(3, guests=1)
+    node(world, "g0").neighbourhood.call(at)
+    world.settle()
+    hold(world, "g0", at)
+    hold(world, "b1", "b2")
+    node(world, "b2").neighbourhood.call("b0")
+    world.settle()
+    # The search for a path from g0 over b2 goes to b1 by way of b0 before it gets there from b2.
+    node(world, "g0").neighbourhood.call("b2")
+    world.settle()
+    hold(world, "b1", "b2", held=False)
+    world.settle()
+    assert "b0" not in node(world, "b2").links
+    assert not is_up(world, "g0", "b2")
+    hold(world, "g0", at, held=False)
+    world.settle()
+    assert is_up(world, "b0", "b1", "b2")
+    assert is_up(world, "g0", at)
+    assert not world.restless()
+
+
+def test_a_subscription_is_acknowledged_though_a_broker_that_was_to_say_so_is_linked_elsewhere_now() -> None:
+    world = world_of(3, guests=1)
+    client = Hand(world, "d", "b0")
+    node(world, "g0").neighbourhood.call("b0")
+    world.settle()
+    hold(world, "b1", "b2")
+    world.hosts["g0"].slow = True
+    assert not client.subscribe("x >= 0")
+    node(world, "b0").neighbourhood.unlink("g0", world.now)
+    node(world, "g0").neighbourhood.call("b1")
+    world.settle()
+    world.hosts["g0"].slow = False
+    world.settle()
+    hold(world, "b1", "b2", held=False)
+    world.settle()
+    assert is_up(world, "b0", "b1", "g0")
+    assert wire.Done(client.number) in client.said
+
+
 def test_a_new_link_that_is_interrupted_before_it_is_known_to_close_no_cycle_is_new_again() -> None:
     world = world_of(3)
     world.hosts["b1"].kill()
@@ -352,6 +402,39 @@ def test_a_neighbour_that_is_away_when_a_link_is_ended_is_told_when_it_is_back(
         assert not node(world, name).links
         assert not node(world, name).persistence.state.parting
         assert not node(world, name).calling.calls
+
+
+def test_a_link_that_both_have_ended_while_they_were_apart_is_new_when_one_asks_for_it() -> None:
+    world = world_of(3)
+    world.hosts["b1"].calls = world.hosts["b2"].calls = ()
+    hold(world, "b0", "b1")
+    for one, other in (("b0", "b1"), ("b1", "b0")):
+        node(world, one).neighbourhood.unlink(other, world.now)
+    for end in world.hosts["b0"].ends:
+        end.cut(Random(0))
+        end.inbox.clear()
+        end.other.inbox.clear()
+    node(world, "b1").neighbourhood.call("b0")
+    world.settle()
+    assert is_up(world, "b0", "b1", "b2")
+    assert not world.restless()
+
+
+def test_a_broker_that_is_linked_elsewhere_does_not_say_there_what_it_was_told_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = world_of(3, guests=1)
+    publisher = Hand(world, "p", "b1")
+    node(world, "g0").neighbourhood.call("b0")
+    publisher.publish(1)
+    assert node(world, "g0").progress.positions.keys() == {"b0", "b1", "b2"}
+    caplog.set_level(logging.INFO)
+    node(world, "b0").neighbourhood.unlink("g0", world.now)
+    node(world, "g0").neighbourhood.call("b1")
+    world.settle()
+    assert is_up(world, "b0", "b1", "g0")
+    assert "has to go: a mark" not in caplog.text
+    assert node(world, "g0").progress.positions.keys() == {"b0", "b1", "b2"}
 
 
 def test_who_is_asked_to_be_linked_again_is() -> None:

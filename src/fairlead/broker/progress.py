@@ -85,7 +85,7 @@ class Progress:
             sent[self._name] = passed
             yield Mark(self._name, passed)
         for origin, heard in self._heard.items():
-            if heard.source == to:
+            if to in (heard.source, origin):  # the origin may have been linked elsewhere before
                 continue
             mark = heard if heard.end <= passed else due.setdefault(origin, heard)
             if mark.end > passed:

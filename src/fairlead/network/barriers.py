@@ -10,6 +10,10 @@ reached all brokers that may be there; until then its origin begins it again fro
 
 A probe travels in the same way, and is always patient, but waits for no sync: it searches for a path back to its
 origin. It goes over new links as well, so that of two links that close a cycle together one is detected.
+
+Links come and go while a wave travels, so it may reach a broker along two paths in any network. Each path is
+answered, when all neighbours but the one it came from have answered: whoever answered one of them at once would
+answer for brokers that only the other one waits for, and that one may end with its link.
 """
 
 from __future__ import annotations
@@ -38,22 +42,31 @@ BarrierKey: TypeAlias = tuple[str, int]
 """The origin of a barrier, a broker and its life, and the barrier's number there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A neighbour that a barrier or a probe came from: what happens when all others have answered."""
+
+    done: Callable[[], None]
+    ends: dict[str, int] | None = None
+    """Of a barrier that asks for them: the ends of the logs of all brokers that have answered, and of this one."""
+
+
 @dataclass(slots=True)
 class Wave:
-    """A barrier or a probe in flight: which neighbours have not answered, and what happens when all have."""
+    """A barrier or a probe in flight: which neighbours have not answered, and who waits for them."""
 
     message: wire.Barrier | wire.Probe
-    source: str
-    """The neighbour that it came from; empty where it began here."""
-    waiting: set[str]
-    done: Callable[[], None]
     patient: bool = True
     reached: set[str] = field(default_factory=set)
     """In a redundant network: the brokers that are known to have passed it."""
     called: str = ""
     """Of a probe: the broker at the other end of the new link; empty for a barrier."""
-    ends: dict[str, int] | None = None
-    """Of a barrier that asks for them: the ends of the logs of all brokers that have answered, and of this one."""
+    sources: dict[str, Source] = field(default_factory=dict)
+    """The neighbours that it came from and that are not answered; an empty name where it began here."""
+    passed: set[str] = field(default_factory=set)
+    """The neighbours that it goes to."""
+    waiting: set[str] = field(default_factory=set)
+    """The neighbours among those that have not answered."""
 
     @property
     def key(self) -> BarrierKey:
@@ -151,8 +164,13 @@ class Barriers:
                 self._tracing.tracer.barrier(barrier.origin, barrier.number)
             if ends is not None:
                 ends[broker_in(self.origin)] = self._dispatch.reached if self._is_logged else NO_LOG
+            if source and source not in self._links:
+                return  # the link has ended meanwhile: nobody waits there
             ahead = {name for name, link in self._links.items() if barrier.patient or link.ready}
-            self._begin(Wave(barrier, source, ahead - {source}, done, barrier.patient, ends=ends))
+            wave = self._waves.setdefault((barrier.origin, barrier.number), Wave(barrier, barrier.patient))
+            # One that comes again, or along another path, may have more records before it.
+            wave.passed.clear()
+            self._extend(wave, source, ahead - {source}, Source(done, ends))
 
         self._dispatch.after_sync(begin)
 
@@ -176,9 +194,9 @@ class Barriers:
             if self._tracing.tracer is not None:
                 self._tracing.tracer.barrier(barrier.origin, barrier.number)
             ahead = {name for name, link in self._links.items() if link.ready}
-            wave = Wave(barrier, source, ahead - {source}, lambda: done(wave.reached), patient=False)
+            wave = self._waves[barrier.origin, barrier.number] = Wave(barrier, patient=False)
             wave.reached.add(broker_in(self.origin))
-            self._begin(wave)
+            self._extend(wave, source, ahead - {source}, Source(lambda: done(wave.reached)))
 
         self._dispatch.after_sync(begin)
 
@@ -204,21 +222,27 @@ class Barriers:
 
     def probe(self, probe: wire.Probe, source: str, ahead: set[str], done: Callable[[], None]) -> None:
         """Pass a probe on to these neighbours: is there a path back to its origin?"""
-        wave = Wave(probe, source, ahead, done, called=probe.called)
+        key = probe.origin, probe.number
         # A broker that calls another one once more has given up its earlier probe.
-        for old in self._probes_for(*wave.new_link):
-            del self._waves[old.key]
-        self._begin(wave)
+        for old in self._probes_for(broker_in(probe.origin), probe.called):
+            if old.key != key:
+                del self._waves[old.key]
+        wave = self._waves.setdefault(key, Wave(probe, called=probe.called))
+        self._extend(wave, source, ahead, Source(done))
 
-    def is_known(self, probe: wire.Probe, source: str) -> bool:
-        """Whether this probe has come along another path already: then there is a cycle without the new link."""
+    def has_come_otherwise(self, probe: wire.Probe, source: str) -> bool:
+        """Whether this probe has come from other neighbours alone: then there is a cycle without the new link."""
         wave = self._waves.get((probe.origin, probe.number))
-        return wave is not None and wave.source != source
+        return wave is not None and source not in wave.sources
 
-    def _begin(self, wave: Wave) -> None:
-        self._waves[wave.key] = wave
-        for name in list(wave.waiting):
-            self._pass(wave, name)
+    def _extend(self, wave: Wave, name: str, ahead: set[str], source: Source) -> None:
+        """A wave has come from a neighbour: pass it on to those to which it does not go yet."""
+        wave.sources[name] = source
+        new = ahead - wave.passed
+        wave.passed |= new
+        wave.waiting |= new
+        for each in sorted(new):
+            self._pass(wave, each)
         self._finish(wave)
 
     def forget(self, key: BarrierKey) -> None:
@@ -232,8 +256,10 @@ class Barriers:
         with the brokers that it has reached."""
         wave = self._waves.get(key)
         if wave is not None:
-            if wave.ends is not None and name in wave.waiting:
-                wave.ends.update(ends)
+            if name in wave.waiting:
+                for source in wave.sources.values():
+                    if source.ends is not None:
+                        source.ends.update(ends)
             wave.reached.update(reached)
             self._strike(wave, name)
 
@@ -250,8 +276,9 @@ class Barriers:
                 self._strike(wave, name)
 
     def remove_neighbour(self, name: str) -> None:
-        """The link has ended: no barrier waits for this broker."""
+        """The link has ended: no barrier waits for this broker, and it waits for none that came from it."""
         for wave in list(self._waves.values()):
+            wave.sources.pop(name, None)
             self._strike(wave, name)
 
     def away(self, probe: wire.Probe) -> list[str]:
@@ -285,8 +312,15 @@ class Barriers:
         self._finish(wave)
 
     def _finish(self, wave: Wave) -> None:
-        if not wave.waiting and self._waves.pop(wave.key, None) is not None:
-            wave.done()
+        """Answer where all others have answered."""
+        if self._waves.get(wave.key) is not wave:
+            return
+        names = [name for name in wave.sources if wave.waiting <= {name}]
+        answered = [wave.sources.pop(name) for name in names]
+        if not wave.sources:
+            del self._waves[wave.key]
+        for source in answered:
+            source.done()
 
 
 def broker_in(origin: str) -> str:

@@ -1,7 +1,8 @@
 """A new link that would close a cycle is detected, and ended: a probe over it must not come back.
 
 The broker that called sends the probe, and opens the link when all brokers behind the new neighbour have answered.
-The probe waits for all brokers that are away: they remember their links, too.
+The probe waits for all brokers that are away: they remember their links, too. It waits as well where it finds a
+cycle of other links, until one of those has ended: a new link in it ends by itself.
 """
 
 from __future__ import annotations
@@ -80,27 +81,30 @@ class Cycles:
             if probe.origin == barriers.origin:
                 self._end_one(probe, name, now)
             session.tell(answer)
-        elif barriers.is_known(probe, name):
-            log.error("%s is in a cycle, with its links to %s and others", self._broker, name)
-            session.tell(answer)
-        else:
+            return
+        if barriers.has_come_otherwise(probe, name):
+            log.warning(
+                "%s: the probe for the new link from %s to %s has come from several neighbours, now from %s:"
+                " there is a cycle without that link",
+                *(self._broker, broker_in(probe.origin), probe.called, name),
+            )
 
-            def done() -> None:
-                # If the connection has been lost since, the probe comes again over the next one.
-                current = self._sessions.get(name)
-                if current is not None:
-                    current.tell(answer)
+        def done() -> None:
+            # If the connection has been lost since, the probe comes again over the next one.
+            current = self._sessions.get(name)
+            if current is not None:
+                current.tell(answer)
 
-            barriers.probe(probe, name, {*self._links, *self._newcomers.sessions} - {name}, done)
-            if away := barriers.away(probe):
-                log.warning(
-                    "the new link from %s to %s waits for %s, over which it might close a cycle; if they do "
-                    "not come back, unlink them at %s",
-                    broker_in(probe.origin),
-                    probe.called,
-                    ", ".join(away),
-                    self._broker,
-                )
+        barriers.probe(probe, name, {*self._links, *self._newcomers.sessions} - {name}, done)
+        if away := barriers.away(probe):
+            log.warning(
+                "the new link from %s to %s waits for %s, over which it might close a cycle; if they do "
+                "not come back, unlink them at %s",
+                broker_in(probe.origin),
+                probe.called,
+                ", ".join(away),
+                self._broker,
+            )
 
     def _end_one(self, probe: wire.Probe, source: str, now: int) -> None:
         """A probe has come back: the link it was sent over ends, or the one it came over, if that is newer."""

@@ -328,7 +328,8 @@ class Neighbourhood:
         self._dispatch.after_sync(confirm)
 
     def _probe(self, session: LinkSession, message: wire.Probe, now: int) -> None:
-        if session.name not in self._persistence.state.parting:
+        # One that does not know yet that the link has ended is told so; one that wants a new link is answered.
+        if session.name not in self._persistence.state.parting or session.name in self._newcomers:
             self._cycles.probed(session, message, now)
 
     def _passed(self, session: LinkSession, message: wire.Passed, now: int) -> None:
@@ -516,6 +517,7 @@ class Neighbourhood:
         self._interests.remove_neighbour(name, now)
         self._persistence.remove_neighbour(name)
         self._barriers.remove_neighbour(name)
+        self._progress.unlink(name)
 
     def keep(self, names: Iterable[str], now: int) -> None:
         """Remove all links but those to these neighbours, and call none of them before its address is known."""
