@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import fairlead as fl
 from fairlead import dialects
+from fairlead.dialects.sigma import _is_named
 from fairlead.errors import TranslationRefused
 
 
@@ -113,6 +114,23 @@ CONDITIONS = {
 def test_conditions_join_selections(condition: str, a: int, b: int, c: int) -> None:
     filter = dialects.sigma(rule(condition, **SELECTIONS))
     assert filter.matches(fl.Notification.of({"a": a, "b": b, "c": c})) == CONDITIONS[condition](a, b, c)
+
+
+@given(st.text("ab", max_size=8), st.text("ab*", max_size=8))
+def test_names_are_of_a_pattern_as_the_expression_says(name: str, pattern: str) -> None:
+    expected = re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name) is not None
+    assert _is_named(name, pattern) == expected
+
+
+def test_a_pattern_of_many_names_takes_no_time() -> None:
+    text = rule("1 of " + 10 * "s*" + "x", **{40 * "s": {"a": 1}})
+    with pytest.raises(TranslationRefused, match="no selection is named"):
+        dialects.sigma(text)
+
+
+def test_a_rule_has_no_aliases() -> None:
+    with pytest.raises(TranslationRefused, match="no aliases"):
+        dialects.sigma("detection:\n  a: &x {b: 1}\n  c: *x\n  condition: a")
 
 
 def test_keywords_are_looked_for_in_all_values() -> None:

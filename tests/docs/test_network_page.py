@@ -25,7 +25,7 @@ def rows(heading: str) -> list[str]:
 def test_every_call_is_there_and_is_one() -> None:
     named = {name for row in rows("call") for name in re.findall(r"`(\w+)\(", row)}
     public = {name for name in vars(sync.Client) if not name.startswith("_")}
-    assert named == public - {"name", "address", "broker", "duplicates", "open", "close"}
+    assert named == public - {"name", "address", "broker", "duplicates", "lineage", "open", "close"}
 
 
 def test_the_policies_are_those_that_brokers_have() -> None:

@@ -156,6 +156,19 @@ class Life(RuleBasedStateMachine):
     def fill_the_disk(self, room: int | None) -> None:
         self.disk.room = None if room is None else self.disk.used() + room
 
+    @rule(
+        many=st.lists(st.tuples(st.integers(1, 4), payloads), min_size=2, max_size=5),
+        room=st.integers(1, 200),
+        time=times,
+    )
+    def append_a_group_for_which_there_is_little_room(
+        self, many: list[tuple[int, bytes]], room: int, time: int
+    ) -> None:
+        self.fill_the_disk(room)
+        self.append_group(many, time)
+        self.sync()
+        self.take_back()
+
     # Readers beside it.
 
     @precondition(lambda self: len(self.readers) < 4)

@@ -30,6 +30,7 @@ from fairlead.console.sites import Sites
 from fairlead.console.streams import EVENT_STREAM, EventStream, converse
 from fairlead.console.views import Network, Within, views
 from fairlead.console.views.network import surveys_within
+from fairlead.console.views.routes import check_site
 from fairlead.errors import (
     AccessRefused,
     BrokerRefused,
@@ -377,10 +378,7 @@ class Gateway:
 
     async def _view(self, request: Request, right: str) -> Network:
         """The network as the principal of a request may see it."""
-        if request.method == "POST":
-            self._sites.check_page(request)
-        else:
-            self._sites.check_host(request)
+        check_site(self._sites, request)
         principal = await self._principal(request, right)
         return Within(
             self.server,

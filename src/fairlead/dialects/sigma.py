@@ -91,11 +91,18 @@ def documents(text: str) -> list[Mapping[str, Any]]:
     except ImportError:
         raise NotInstalled.extra("reading Sigma rules", "dialects") from None
     try:
+        aliases = [each for each in yaml.parse(text) if isinstance(each, yaml.AliasEvent)]
+        if aliases:  # a few lines of them would be a rule of any size
+            raise TranslationRefused.at(text, aliases[0].start_mark.index, "a rule has no aliases")
         rules = [each for each in yaml.safe_load_all(text) if each is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = f"not YAML: {getattr(error, 'problem', None) or error}"
         raise TranslationRefused.at(text, mark.index if mark else 0, problem) from None
+    except RecursionError:
+        raise TranslationRefused.at(text, 0, "too deeply nested") from None
+    except (AttributeError, KeyError, ValueError) as error:  # a scalar that its own tag does not fit
+        raise TranslationRefused.at(text, 0, f"not YAML: a value is not what its tag says: {error}") from None
     if not rules or not all(isinstance(each, Mapping) for each in rules):
         raise TranslationRefused.at(text, 0, "a Sigma rule is a map")
     return rules
@@ -198,8 +205,7 @@ class _Condition:
         if word.lower() == "them":
             names = [name for name in self._names if not name.startswith("_")]
         else:
-            pattern = re.compile(re.escape(word).replace(r"\*", ".*"))
-            names = [name for name in self._names if pattern.fullmatch(name)]
+            names = [name for name in self._names if _is_named(name, word)]
         if not word or not names:
             raise _refused("detection.condition", f"no selection is named {word!r}, at column {at + 1}")
         parts = map(self._selection, names)
@@ -207,6 +213,23 @@ class _Condition:
 
     def _selection(self, name: str) -> Filter:
         return _selection(self._selections[name], f"detection.{name}")
+
+
+def _is_named(name: str, pattern: str) -> bool:
+    """Whether a name is of a pattern, in which * stands for any text; in time that grows with both lengths."""
+    first, *others = pattern.split("*")
+    if not others:
+        return name == pattern
+    *inner, last = others
+    if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in inner:
+        begin = name.find(part, at, end)
+        if begin < 0:
+            return False
+        at = begin + len(part)
+    return True
 
 
 def _selection(given: Any, path: str) -> Filter:

@@ -64,6 +64,7 @@ class Inspection:
         broker, counters, clients = self._broker, self._counters, self._clients
         ledger, dispatched = self._ledger, self._dispatch.reached
         log = None if ledger is None else ledger.log
+        settings = broker.settings
         # A destination is not behind where only changes of cursors follow.
         reached = dispatched if ledger is None else min(dispatched, ledger.content)
         return {
@@ -90,6 +91,7 @@ class Inspection:
             else sum(1 for _ in broker.entries),
             "advertisements": broker.settings.advertisements is not None,
             "cyclic": broker.redundancy is not None,
+            "hierarchical": bool(settings.parent or settings.children or settings.grows),
             "draining": self._operations.is_draining,
             "counters": {name: getattr(counters, name) for name in Counters.__slots__},
             "log": None

@@ -114,6 +114,7 @@ class Status(TypedDict):
     routing_entries: Count
     advertisements: bool
     cyclic: bool
+    hierarchical: bool
     draining: bool
     counters: dict[str, Count]
     log: LogStatus | None

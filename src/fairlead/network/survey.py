@@ -72,12 +72,15 @@ class Survey:
 
     def children(self) -> dict[str, list[str]]:
         """The children of each broker, in the tree that begins with the first."""
+        neighbours: dict[str, list[str]] = {name: [] for name in self.brokers}
+        for a, b in self.links:
+            neighbours[a].append(b)
+            neighbours[b].append(a)
         found: dict[str, list[str]] = {name: [] for name in self.brokers}
         ahead = [self.first]
         placed = {self.first}
         for name in ahead:
-            neighbours = (b if a == name else a for a, b in self.links if name in (a, b))
-            found[name] = [each for each in neighbours if each not in placed]
+            found[name] = [each for each in neighbours[name] if each not in placed]
             placed.update(found[name])
             ahead += found[name]
         return found

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image, ImageChops, ImageStat
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from fairlead.console.views.shell import VIEWS
 from fairlead_lab.testing.brokers import PATIENCE_S
@@ -61,7 +61,7 @@ def opened(browser: Browser, town: Any) -> Iterator[Callable[..., Page]]:
         )
         page.goto(f"{here}/console/{view}")
         if view == "":
-            page.wait_for_function("window.overlay && overlay.nodes().length === 3")
+            page.wait_for_selector("#brokers tbody tr:nth-child(3)")
         if view in ("try", "compare", "patterns", "scopes"):
             page.wait_for_selector("#answer h2")
         if view == "subscriptions":
@@ -138,7 +138,7 @@ def test_a_broker_is_chosen_by_keyboard(opened: Callable[..., Page]) -> None:
     page.wait_for_selector("#brokers button")
     page.focus("#find")
     page.keyboard.type("eas")
-    page.wait_for_function("document.querySelectorAll('#brokers button').length === 1")
+    expect(page.locator("#brokers button")).to_have_count(1, timeout=PATIENCE_MS)
     page.keyboard.press("Tab")  # the table, which can be scrolled
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fairlead.console.views.following import follow
+from fairlead.console.views.following import ENTRIES_MAX, event_of, follow, outcome
 from fairlead.console.views.shell import VIEWS
 from fairlead.model import Notification
 from fairlead.network.survey import Seen, Survey, survey
@@ -62,15 +62,15 @@ def test_the_overlay_has_all_brokers_and_links(town: Any) -> None:
 
 
 def test_a_broker_and_a_link_say_why_their_filters_are_there(town: Any) -> None:
-    broker = town.running.ask("GET", "/console/brokers/far").body.decode()
+    broker = town.running.ask("GET", "/console/broker?name=far").body.decode()
     assert "client ada" in broker
-    link = town.running.ask("GET", "/console/links/east/far").body.decode()
+    link = town.running.ask("GET", "/console/link?one=east&other=far").body.decode()
     assert "What goes from east to far" in link
     assert "<li>client bob</li>" in link  # the filter is bob's
     assert (
         "client ada: <code>symbol = &quot;IBM&quot; and price &gt; 100</code>" in link
     )  # covered by ada's other one
-    assert town.running.ask("GET", "/console/brokers/nobody").status == 200
+    assert town.running.ask("GET", "/console/broker?name=nobody").status == 200
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,12 @@ def test_pages_of_other_sites_do_nothing(town: Any) -> None:
     other = {**FORM, "Origin": "https://evil.example.org"}
     for path in ("publish", "redrive", "try"):
         assert town.running.ask("POST", f"/console/{path}", "event={}", other).status == 403
-    assert (
-        town.running.ask("GET", "/console/overlay.json", headers={"Host": "evil.example.org"}).status == 421
-    )
+    renamed = {"Host": "evil.example.org"}
+    assert town.running.ask("GET", "/console/overlay.json", headers=renamed).status == 421
+    foreign = {"Sec-Fetch-Site": "cross-site"}
+    for path in ("overlay.json", "broker?name=far", "subscriptions/results?how=covering&text=x"):
+        assert town.running.ask("GET", f"/console/{path}", headers=foreign).status == 403
+    assert town.running.ask("GET", "/console/try", headers=foreign).status == 200  # a link to a page
 
 
 def test_completion_knows_the_attributes_of_events(town: Any) -> None:
@@ -170,8 +173,8 @@ def test_rights_hold_for_every_view(web: Web) -> None:
     inspecting = (
         "",
         "overlay.json",
-        "brokers/b",
-        "links/a/b",
+        "broker?name=b",
+        "link?one=a&other=b",
         "follow",
         "subscriptions",
         "subscriptions/results",
@@ -213,3 +216,74 @@ def test_an_entry_of_an_extension_is_counted_and_not_guessed() -> None:
     tables = {"neighbours": [], "subscriptions": [["tags unheard-of {1}", "c:ada"], ["x = 1", "c:bob"]]}
     way = follow(Survey({"a": Seen("a", "", {"links": {}}, tables)}), "a", Notification.of({"x": 1}))
     assert (way.receivers, way.hops[0].unread) == ([("a", "c:bob")], 1)
+
+
+# -- tables that do not say it all -----------------------------------------------------------------------------
+
+
+def seen(name: str, *entries: tuple[str, str], neighbours: tuple[str, ...] = (), **status: Any) -> Seen:
+    links = {name: {"url": ""} for name in neighbours}
+    tables = {"neighbours": list(neighbours), "subscriptions": [list(each) for each in entries]}
+    return Seen(name, "", {"links": links, **status}, tables)
+
+
+def test_a_broker_that_is_not_seen_is_named() -> None:
+    network = Survey({"a": seen("a", ("x = 1", "b"), neighbours=("b",))})
+    shown = outcome(follow(network, "a", Notification.of({"x": 1})), network)
+    assert "Nobody gets it at the brokers that are seen." in shown
+    assert "It goes on to b, whose tables are not seen here." in shown
+
+
+@pytest.mark.parametrize(
+    ("status", "entry", "reason"),
+    [
+        ({"cyclic": True}, "x = 1", "Several ways lead"),
+        ({"hierarchical": True}, "x = 1", "a hierarchy"),
+        ({}, 'x = 1 and $scopes overlaps {"s"}', "has scopes"),
+    ],
+)
+def test_where_tables_do_not_say_the_way_nothing_is_claimed(
+    status: dict[str, bool], entry: str, reason: str
+) -> None:
+    network = Survey({"a": seen("a", (entry, "c:ada"), **status)})
+    shown = outcome(follow(network, "a", Notification.of({"x": 1})), network)
+    assert reason in shown
+    assert "Who gets it" not in shown
+
+
+def test_entries_beyond_the_limit_are_counted() -> None:
+    entries = [(f"x = {number}", "c:ada") for number in range(ENTRIES_MAX + 3)]
+    trail = follow(Survey({"a": seen("a", *entries)}), "a", Notification.of({"x": 1}))
+    assert trail.hops[0].unread == 3
+
+
+def test_an_event_is_followed_as_it_would_be_published() -> None:
+    event = event_of('{"producer": "nyse", "x": 1}')
+    assert (event.producer, event.id) == ("nyse", "followed")
+    assert "id" not in event_of('{"x": 1}').attributes
+
+
+# -- odd input -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("try", {"text": "a = 1", "dialect": "nope"}),
+        ("try", {"text": "detection:\n  a: &x [1]\n  b: *x\n  condition: a", "dialect": "sigma"}),
+        ("try", {"text": 'detection: {a: {b: !!int "x"}, condition: a}', "dialect": "sigma"}),
+        ("try", {"text": "detection: " + 4_000 * "[", "dialect": "sigma"}),
+        ("patterns", {"text": "p: A", "events": '{"type": "A"}'}),
+        ("scopes", {"text": "DEFINE SCOPE s AS ALL FROM a", "source": "a", "target": "b", "event": "{"}),
+        ("follow", {"broker": "hub", "event": ""}),
+    ],
+)
+def test_odd_input_has_an_answer(town: Any, path: str, fields: dict[str, str]) -> None:
+    assert post(town.running, path, **fields).status == 200
+
+
+def test_what_is_too_deep_or_too_much_is_refused(town: Any) -> None:
+    deep = "$" + 400 * "[?@.a" + 400 * "]"
+    assert post(town.running, "try", text=deep, dialect="jsonpath").status == 413
+    assert town.running.ask("POST", "/console/try", 200 * "a=1&", FORM).status == 400
+    assert town.running.ask("GET", f"/console/subscriptions?page={5_000 * '9'}").status == 200

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import http.client
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from fairlead.cli import main
 from fairlead_lab.testing.brokers import PATIENCE_S, Brokers
+from fairlead_lab.testing.guarded import Guarded, token
 
 
 def test_it_shows_the_network_to_those_who_have_its_address(tmp_path: object) -> None:
@@ -47,6 +51,33 @@ def test_it_shows_the_network_to_those_who_have_its_address(tmp_path: object) ->
         finally:
             process.terminate()
             process.communicate(timeout=PATIENCE_S)
+
+
+def test_it_acts_as_the_owner_of_the_credentials(tmp_path: Path) -> None:
+    with Brokers() as brokers:
+        server = Guarded(brokers, tmp_path).start(logged=False)
+        command = [sys.executable, "-m", "fairlead", "console", "-b", server.url]
+        with_token = {**os.environ, "FAIRLEAD_TOKEN": token("root")}
+        opened = [  # one beside the other
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=with_token) for _ in range(2)
+        ]
+        try:
+            for process in opened:
+                assert process.stdout is not None
+                address = urlsplit(process.stdout.readline().strip())
+                connection = http.client.HTTPConnection(address.netloc, timeout=PATIENCE_S)
+                connection.request("GET", f"{address.path}?{address.query}")
+                cookie = connection.getresponse().headers["set-cookie"].partition(";")[0]
+                connection.close()
+                connection.request("GET", "/console/overlay.json", headers={"Cookie": cookie})
+                answer = connection.getresponse()
+                assert answer.status == 200
+                assert [each["name"] for each in json.load(answer)["brokers"]] == [server.settings.name]
+                connection.close()
+        finally:
+            for process in opened:
+                process.terminate()
+                process.communicate(timeout=PATIENCE_S)
 
 
 def test_it_is_for_this_machine_alone(capsys: pytest.CaptureFixture[str]) -> None:

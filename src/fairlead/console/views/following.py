@@ -6,7 +6,7 @@ The law: on a network whose tables are settled, those who get it here are those 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fairlead.console.views.overlay import destination
@@ -17,9 +17,10 @@ from fairlead.filters.explain import explain
 from fairlead.filters.language import parse
 from fairlead.markup import Markup, joined, tag
 from fairlead.model import Notification
+from fairlead.model.encoding import fields_from_json, parse_json
 from fairlead.network.survey import Survey
 
-__all__ = ["Hop", "Trail", "follow", "outcome", "question"]
+__all__ = ["Hop", "Trail", "doubts", "event_of", "follow", "outcome", "question"]
 
 ENTRIES_MAX: Final = 10_000
 """So many entries of a broker are looked at."""
@@ -45,9 +46,9 @@ class Hop:
     matching: tuple[Entry, ...]
     others: tuple[Entry, ...]
     next: tuple[str, ...]
-    """The neighbours that it goes to."""
+    """Those that it goes to: neighbours, and in a network with several ways the brokers of subscribers."""
     unread: int = 0
-    """Entries that this process cannot read."""
+    """Entries that were not looked at: there are too many, or this process cannot read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,9 @@ def _hop(survey: Survey, name: str, source: str, notification: Notification, sch
     neighbours = set(tables.get("neighbours", ()))
     matching: list[Entry] = []
     others: list[Entry] = []
-    unread = 0
-    for text, to in tables.get("subscriptions", ())[:ENTRIES_MAX]:
+    entries = tables.get("subscriptions", ())
+    unread = max(0, len(entries) - ENTRIES_MAX)
+    for text, to in entries[:ENTRIES_MAX]:
         if to == source:
             continue
         try:
@@ -141,9 +143,45 @@ def question(names: Iterable[str], first: str) -> Markup:
     )
 
 
-def outcome(trail: Trail) -> Markup:
-    """The trail in words: who gets it, and each broker in turn."""
+def event_of(text: str) -> Notification:
+    """The event of the form, as it would be published. FairleadError."""
+    given = parse_json(text)
+    if not isinstance(given, dict):
+        raise FairleadError("an event is a JSON object")
+    made = Notification.of(fields_from_json(given))
+    return replace(
+        made, id=made.id if made.id is not None else "followed", producer=made.producer or "console"
+    )
+
+
+def doubts(survey: Survey) -> list[str]:
+    """The reasons for which the tables do not say where a notification goes."""
+    answers = [seen.status for seen in survey.brokers.values() if seen.status is not None]
+    texts = (
+        text for seen in survey.brokers.values() for text, _ in (seen.tables or {}).get("subscriptions", ())
+    )
+    found = []
+    if survey.is_cyclic:
+        found.append(
+            "Several ways lead through this network: its tables name the last brokers, not the next."
+        )
+    if any(status.get("hierarchical") for status in answers):
+        found.append("These brokers form a hierarchy: what goes up is in no table.")
+    if any("$scopes" in text for text in texts):
+        found.append("This network has scopes, which decide besides the tables.")
+    return found
+
+
+def outcome(trail: Trail, survey: Survey) -> Markup:
+    """The trail in words: who gets it, and each broker in turn; or why the tables do not say so."""
+    if reasons := doubts(survey):
+        return section("Not to be told from the tables", *(empty(each) for each in reasons))
     receivers = trail.receivers
+    unseen = sorted(
+        each
+        for each in {each for hop in trail.hops for each in hop.next}
+        if each not in survey.brokers or survey.brokers[each].tables is None
+    )
     told = (
         table(
             ("who", "at"),
@@ -151,10 +189,11 @@ def outcome(trail: Trail) -> Markup:
             caption=counted(len(receivers), "receiver"),
         )
         if receivers
-        else empty("Nobody gets it.")
+        else empty("Nobody gets it at the brokers that are seen." if unseen else "Nobody gets it.")
     )
+    away = f"It goes on to {', '.join(unseen)}, whose tables are not seen here."
     return joined(
-        section("Who gets it", told),
+        section("Who gets it", told, tag("p", away, class_="note") if unseen else None),
         section("Broker by broker", tag("ol", *(_step(hop) for hop in trail.hops), class_="hops")),
     )
 
@@ -178,7 +217,7 @@ def _step(hop: Hop) -> Markup:
         else None,
         tag(
             "p",
-            f"{hop.unread:,} entries have operators of extensions that are not loaded here",
+            f"{hop.unread:,} entries were not looked at",
             class_="note",
         )
         if hop.unread

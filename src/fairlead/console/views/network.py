@@ -61,11 +61,14 @@ class Surveys:
         self._taken: dict[bool, tuple[float, asyncio.Future[Survey]]] = {}
 
     async def latest(self, tables: bool) -> Survey:
-        """A survey that is no older than a second."""
+        """A survey that began less than a second ago, or is still being taken."""
         now = time.monotonic()
         at, known = self._taken.get(tables, (0.0, None))
-        if known is None or (known.done() and (now - at > FRESH_S or known.exception() is not None)):
+        if known is None or (known.done() and (now - at > FRESH_S or known.cancelled() or known.exception())):
             known = asyncio.ensure_future(self._take(tables))
+            known.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # nobody may be waiting
             self._taken[tables] = now, known
         return await asyncio.shield(known)
 

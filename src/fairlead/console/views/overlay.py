@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from fairlead.console.views.layout import points
 from fairlead.console.views.shell import badge, empty, section, table
@@ -50,7 +51,7 @@ def overlay() -> Markup:
             ),
             class_="stage",
         ),
-        tag("p", "Asking the brokers …", id="state", role="status", class_="note"),
+        tag("p", "Asking the brokers …", id="state", class_="note"),
         tag("div", Markup(""), id="details", aria_live="polite"),
         section(
             "Brokers",
@@ -72,7 +73,7 @@ def overlay() -> Markup:
 def graph(survey: Survey) -> dict[str, Any]:
     """The network for the picture: places, states and figures."""
     spots = points(survey.brokers, survey.links)
-    cycles = set(survey.beside())
+    cycles = set(() if survey.is_cyclic else survey.beside())
     return {
         "brokers": [
             {"name": name, "x": spots[name].x, "y": spots[name].y, **_figures(seen)}
@@ -157,26 +158,32 @@ def broker(survey: Survey, name: str) -> Markup:
             *(joined(tag("div", tag("dt", what), tag("dd", value))) for what, value in figures),
             class_="facts",
         ),
-        _links(status["links"]),
+        _links(name, status["links"]),
         _durables(status["durables"]),
         _entries(seen),
         note=seen.url,
     )
 
 
-def _links(links: dict[str, Any]) -> Markup | None:
+def _links(name: str, links: dict[str, Any]) -> Markup | None:
     if not links:
         return None
     rows = [
         (
-            name,
+            tag(
+                "button",
+                neighbour,
+                type="button",
+                hx_get=f"/console/link?{urlencode({'one': name, 'other': neighbour})}",
+                hx_target="#details",
+            ),
             badge("up", "good") if each["connected"] else badge("down", "bad"),
             f"{each['outflow']}; {each['inflow'] or 'not connected'}",
             f"{each['behind']:,}",
             f"{each['in_flight']:,}",
             each.get("reason", ""),
         )
-        for name, each in sorted(links.items())
+        for neighbour, each in sorted(links.items())
     ]
     return table(
         ("neighbour", "link", "outflow; inflow", "behind", "in flight", "reason"),
@@ -264,8 +271,13 @@ def _direction(survey: Survey, source: str, target: str, schema: Schema | None) 
         (text, to)
         for text, to in (survey.brokers[target].tables or {}).get("subscriptions", ())
         if to != source
-    ][:COMPARED_MAX]
-    known = [(filter, text, to) for text, to in behind if (filter := _filter(text, schema)) is not None]
+    ]
+    left_out = len(behind) - COMPARED_MAX
+    known = [
+        (filter, text, to)
+        for text, to in behind[:COMPARED_MAX]
+        if (filter := _filter(text, schema)) is not None
+    ]
     rows = [
         (tag("code", text), _reasons(text, known, target, schema)) for text in sorted(filters)[:ENTRIES_MAX]
     ]
@@ -274,6 +286,9 @@ def _direction(survey: Survey, source: str, target: str, schema: Schema | None) 
         tag("h3", title),
         table(("what matches", "is there for"), rows, caption=title),
         tag("p", f"and {more:,} more", class_="note") if more > 0 else None,
+        tag("p", f"{left_out:,} entries of {target} were not compared.", class_="note")
+        if left_out > 0
+        else None,
     )
 
 

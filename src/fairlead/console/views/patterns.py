@@ -138,7 +138,7 @@ def _composite(number: int, composite: Notification) -> Markup:
         ),
         table(
             ("step", "event", "time"),
-            [(each["step"], each["id"], str(each["time"])) for each in constituents],
+            [(each["step"], each["id"], str(each.get("time", ""))) for each in constituents],
             caption=f"Constituents of composite {number}",
         ),
     )

@@ -7,9 +7,11 @@ right `inspect`; publishing and handing out dead letters need what the broker as
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from importlib.resources import files
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -17,15 +19,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fairlead.console.problems import Problem
+from fairlead.console.sites import Sites
 from fairlead.console.views import following, overlay, patterns, scopes, subscriptions, trial
 from fairlead.console.views.network import Network
-from fairlead.console.views.shell import fault, page
+from fairlead.console.views.shell import VIEWS, fault, page
 from fairlead.console.views.trying import choices, compared, events_in, names_in, reading
 from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError
 from fairlead.markup import Markup
 from fairlead.model.encoding import format_json, parse_json
 
-__all__ = ["Access", "views"]
+__all__ = ["Access", "check_site", "views"]
 
 T = TypeVar("T")
 Access: TypeAlias = Callable[[Request, str], Awaitable[Network]]
@@ -46,6 +49,11 @@ HEADERS: Final = {
 KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 BUSY_MAX: Final = 2
 """So many texts are looked at at once, beside the event loop; others wait."""
+WAITING_MAX: Final = 20
+"""So many wait; more are refused."""
+FIELDS_MAX: Final = 20
+PAGES: Final = frozenset(f"/console/{view}" for view in VIEWS)
+"""The paths of whole pages, to which any page may have a link."""
 
 
 def views(access: Access, body: Body) -> list[Route]:
@@ -54,8 +62,8 @@ def views(access: Access, body: Body) -> list[Route]:
     return [
         Route("/", served.overlay),
         Route("/overlay.json", served.graph),
-        Route("/brokers/{name}", served.broker),
-        Route("/links/{one}/{other}", served.link),
+        Route("/broker", served.broker),
+        Route("/link", served.link),
         Route("/follow", served.follow, methods=["GET", "POST"]),
         Route("/try", served.trial, methods=["GET", "POST"]),
         Route("/complete", served.complete, methods=["POST"]),
@@ -76,11 +84,8 @@ class _Views:
 
     def __init__(self, access: Access, body: Body) -> None:
         self._access, self._body = access, body
-        self._busy = asyncio.Semaphore(BUSY_MAX)
-
-    async def _beside(self, work: Callable[[], T]) -> T:
-        async with self._busy:
-            return await asyncio.to_thread(work)
+        self._texts = _Beside()
+        self._network = _Beside()
 
     async def _form(self, request: Request) -> dict[str, str]:
         try:
@@ -88,7 +93,11 @@ class _Views:
         except UnicodeDecodeError:
             raise Problem(400, "a form is text in UTF-8") from None
         # Browsers send line breaks of two characters.
-        return {name: value.replace("\r\n", "\n") for name, value in parse_qsl(given, keep_blank_values=True)}
+        try:
+            fields = parse_qsl(given, keep_blank_values=True, max_num_fields=FIELDS_MAX)
+        except ValueError:
+            raise Problem(400, f"a form of more than {FIELDS_MAX} fields") from None
+        return {name: value.replace("\r\n", "\n") for name, value in fields}
 
     # -- the network ------------------------------------------------------------------------------------------
 
@@ -99,19 +108,19 @@ class _Views:
     async def graph(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         survey = await network.survey()
-        return _json(await self._beside(lambda: overlay.graph(survey)))
+        return _json(await self._network.run(lambda: overlay.graph(survey)))
 
     async def broker(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         survey = await network.survey(tables=True)
-        return _part(overlay.broker(survey, request.path_params["name"]))
+        name = request.query_params.get("name", "")
+        return _part(await self._network.run(lambda: overlay.broker(survey, name)))
 
     async def link(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
-        survey, ends = await network.survey(tables=True), request.path_params
-        return _part(
-            await self._beside(lambda: overlay.link(survey, ends["one"], ends["other"], network.schema))
-        )
+        survey, query = await network.survey(tables=True), request.query_params
+        one, other = query.get("one", ""), query.get("other", "")
+        return _part(await self._texts.run(lambda: overlay.link(survey, one, other, network.schema)))
 
     async def follow(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
@@ -126,14 +135,12 @@ class _Views:
 
         def answered() -> Markup:
             try:
-                event = scopes.event_of(given.get("event", ""), "console")
-                if event is None:
-                    raise FairleadError("an event is a JSON object")
+                event = following.event_of(given.get("event", ""))
             except FairleadError as error:
                 return fault(error)
-            return following.outcome(following.follow(survey, start, event, network.schema))
+            return following.outcome(following.follow(survey, start, event, network.schema), survey)
 
-        return _part(await self._beside(answered))
+        return _part(await self._texts.run(answered))
 
     # -- texts ------------------------------------------------------------------------------------------------
 
@@ -147,7 +154,7 @@ class _Views:
             read = reading(given.get("text", ""), network.schema, given.get("dialect", ""))
             return trial.answer(read, events_in(given.get("events", ""), read.filter))
 
-        return _part(await self._beside(answered))
+        return _part(await self._texts.run(answered))
 
     async def complete(self, request: Request) -> Response:
         network = await self._access(request, "connect")
@@ -158,7 +165,7 @@ class _Views:
             names = dict.fromkeys([*names_in(events_in(given.get("events", ""))), *declared])
             return trial.completion(choices(given.get("before", ""), names, network.schema))
 
-        return _json(await self._beside(answered))
+        return _json(await self._texts.run(answered))
 
     async def compare(self, request: Request) -> Response:
         network = await self._access(request, "connect")
@@ -176,7 +183,7 @@ class _Views:
                 found = compared(first.filter, second.filter, network.schema)
             return trial.comparison(first, second, found)
 
-        return _part(await self._beside(answered))
+        return _part(await self._texts.run(answered))
 
     async def patterns(self, request: Request) -> Response:
         network = await self._access(request, "connect")
@@ -194,14 +201,14 @@ class _Views:
                 found = error
             return patterns.answer(text, found)
 
-        return _part(await self._beside(answered))
+        return _part(await self._texts.run(answered))
 
     async def scopes(self, request: Request) -> Response:
         network = await self._access(request, "connect")
         if request.method != "POST":
             return _page("scopes", scopes.scopes())
         given = await self._form(request)
-        return _part(await self._beside(lambda: scopes.answer(given, network.schema)))
+        return _part(await self._texts.run(lambda: scopes.answer(given, network.schema)))
 
     # -- subscribers ------------------------------------------------------------------------------------------
 
@@ -214,7 +221,7 @@ class _Views:
         network = await self._access(request, "inspect")
         query = _query(request.query_params)
         survey = await network.survey(tables=True)
-        found = await self._beside(lambda: subscriptions.search(survey, query, network.schema))
+        found = await self._network.run(lambda: subscriptions.search(survey, query, network.schema))
         return _part(subscriptions.answer(found, query))
 
     async def durables(self, request: Request) -> Response:
@@ -258,6 +265,61 @@ class _Views:
         )
 
 
+class _Beside:
+    """Work beside the event loop, on threads that end with the process; a few at a time."""
+
+    def __init__(self) -> None:
+        self._busy = asyncio.Semaphore(BUSY_MAX)
+        self._waiting = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of some work; Problem, where too much is waiting or a text is too deeply nested."""
+        if self._waiting >= WAITING_MAX:
+            raise Problem(503, "too many texts are being looked at", headers={"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            async with self._busy:
+                return await _on_a_thread(work)
+        except RecursionError:
+            raise Problem(413, "this is too deeply nested") from None
+        finally:
+            self._waiting -= 1
+
+
+def _on_a_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """The future result of some work on a daemon thread, which a process that stops does not wait for."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: BaseException | None) -> None:
+        if result.done():
+            return
+        if error is not None:
+            result.set_exception(error)
+        else:
+            result.set_result(cast(T, value))
+
+    def run() -> None:
+        outcome: tuple[T | None, BaseException | None]
+        try:
+            outcome = work(), None
+        except BaseException as error:
+            outcome = None, error
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, name="fairlead-console", daemon=True).start()
+    return result
+
+
+def check_site(sites: Sites, request: Request) -> None:
+    """Refuse what a page of another site asks for; whole pages may be linked to from anywhere. Problem."""
+    if request.method in ("GET", "HEAD") and request.url.path in PAGES:
+        sites.check_host(request)
+    else:
+        sites.check_page(request)
+
+
 def _query(given: Mapping[str, str]) -> subscriptions.Query:
     hows: dict[str, Literal["text", "covering", "covered"]] = {"covering": "covering", "covered": "covered"}
     whose: Literal["clients", "all"] = "all" if given.get("whose") == "all" else "clients"
@@ -266,7 +328,7 @@ def _query(given: Mapping[str, str]) -> subscriptions.Query:
         given.get("text", ""),
         hows.get(given.get("how", ""), "text"),
         whose,
-        int(page) if page.isdecimal() and 0 < int(page) < 1_000_000 else 1,
+        int(page) if page.isdecimal() and len(page) < 7 and int(page) else 1,
     )
 
 

@@ -202,8 +202,10 @@ def form(path: str, target: str, *content: Child, live: bool = False) -> Markup:
 
 def fault(error: FairleadError, text: str = "") -> Markup:
     """An error, and where in a text it is: the line with a caret below it, as on the command line."""
+    message, _, hint = str(error).partition("\n  hint: ")
     if not isinstance(error, FilterSyntaxError):
-        return tag("p", str(error), class_="fault", role="alert")
+        said = (tag("p", line) for line in message.split("\n"))
+        return tag("div", *said, tag("p", f"Hint: {hint}") if hint else None, class_="fault", role="alert")
     lines = text.split("\n")
     line = lines[error.line - 1] if error.line <= len(lines) else ""
     return tag(

@@ -26,7 +26,8 @@ from fairlead.console.problems import Problem
 from fairlead.console.serving import listen
 from fairlead.console.sites import Sites
 from fairlead.console.views.network import Network, Remote
-from fairlead.console.views.routes import views
+from fairlead.console.views.routes import check_site, views
+from fairlead.errors import AccessRefused, FairleadError
 from fairlead.network.addresses import Address, Tls
 from fairlead.network.client import Client, connect
 from fairlead.network.settings import BrokerSettings, http_url
@@ -35,6 +36,7 @@ from fairlead.security.credentials import Credentials
 __all__ = ["application", "run", "serve"]
 
 COOKIE: Final = "fairlead-console"
+"""The cookie, with the port: a browser sends the cookies of a machine to all its ports."""
 BODY_MAX: Final = 1 << 20
 
 
@@ -53,26 +55,29 @@ async def serve(
     credentials: Credentials | None = None,
 ) -> None:
     """Serve the console until the process is interrupted; `ready` is called with the address to open."""
-    async with connect(
-        urls, name="console", policy="drop", tls=tls, patience=patience, credentials=credentials
-    ) as client:
+    async with connect(urls, policy="drop", tls=tls, patience=patience, credentials=credentials) as client:
         key = secrets.token_urlsafe(24)
         listening = listen(address)
-        app = application(Remote(client, urls, tls, credentials), client, key)
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
-        ready(f"{http_url(address._replace(port=listening.getsockname()[1]))}{CONSOLE}/?key={key}")
+        port = listening.getsockname()[1]
+        app = application(Remote(client, urls, tls, credentials), client, key, f"{COOKIE}-{port}")
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        ready(f"{http_url(address._replace(port=port))}{CONSOLE}/?key={key}")
         await uvicorn.Server(config).serve(sockets=[listening])
 
 
-def application(network: Network, client: Client, key: str) -> Starlette:
-    """The console of one user, who knows the key."""
+def application(network: Network, client: Client, key: str, cookie: str = COOKIE) -> Starlette:
+    """The console of one user, who knows the key; the cookie has it afterwards."""
     sites = Sites(BrokerSettings())
 
     async def access(request: Request, _: str) -> Network:
-        if request.method == "POST":
-            sites.check_page(request)
-        else:
-            sites.check_host(request)
+        check_site(sites, request)
         return network
 
     async def home(_: Request) -> Response:
@@ -89,9 +94,18 @@ def application(network: Network, client: Client, key: str) -> Starlette:
             Route("/events", live),
             Mount(CONSOLE, routes=views(access, _body)),
         ],
-        middleware=[Middleware(_Locked, key=key)],
-        exception_handlers=HANDLERS,
+        middleware=[Middleware(_Locked, key=key, cookie=cookie)],
+        exception_handlers={**HANDLERS, FairleadError: _refused, TimeoutError: _late},
     )
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, FairleadError)
+    return Problem.of(403 if isinstance(error, AccessRefused) else 503, error).response()
+
+
+async def _late(_: Request, __: Exception) -> Response:
+    return Problem(503, "the broker has not answered in time").response()
 
 
 async def _live(client: Client) -> AsyncIterator[str]:
@@ -114,8 +128,8 @@ async def _body(request: Request) -> bytes:
 class _Locked:
     """Lets those in who know the key: from the address that was printed, and then from the cookie."""
 
-    def __init__(self, app: ASGIApp, key: str) -> None:
-        self._app, self._key = app, key
+    def __init__(self, app: ASGIApp, key: str, cookie: str) -> None:
+        self._app, self._key, self._cookie = app, key, cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -123,9 +137,9 @@ class _Locked:
         request = Request(scope)
         if self._is_key(request.query_params.get("key", "")):
             answer: Response = RedirectResponse(request.url.path, status_code=303)
-            answer.set_cookie(COOKIE, self._key, httponly=True, samesite="strict", path="/")
+            answer.set_cookie(self._cookie, self._key, httponly=True, samesite="strict", path="/")
             answer.headers["Referrer-Policy"] = "no-referrer"
-        elif self._is_key(request.cookies.get(COOKIE, "")):
+        elif self._is_key(request.cookies.get(self._cookie, "")):
             await self._app(scope, receive, send)
             return
         else:

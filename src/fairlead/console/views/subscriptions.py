@@ -132,7 +132,7 @@ def searching(query: Query) -> Markup:
                 Markup(""),
                 id="durables",
                 hx_get="/console/subscriptions/durables",
-                hx_trigger="load, every 5s",
+                hx_trigger="load",
             ),
             note="At the broker that serves this page: what waits for them, the longest wait first.",
         ),
@@ -157,8 +157,10 @@ def answer(results: Results, query: Query) -> Markup:
     """A page of what fits."""
     if results.reading is not None and results.reading.error is not None:
         return fault(results.reading.error, query.text)
+    count = results.left_out
+    left_out = tag("p", f"{count:,} filters were not compared.", class_="note") if count else None
     if not results.rows:
-        return empty("None is results.")
+        return joined(empty("None is found."), left_out)
     first = (query.page - 1) * PAGE + 1
     rows = [(tag("code", text), destination(to), broker) for text, to, broker in results.rows]
     return joined(
@@ -167,9 +169,7 @@ def answer(results: Results, query: Query) -> Markup:
             rows,
             caption=f"{results.count:,} found, {first:,} to {first + len(rows) - 1:,} shown",
         ),
-        tag("p", f"{results.left_out:,} filters were not compared.", class_="note")
-        if results.left_out
-        else None,
+        left_out,
         tag(
             "p",
             _turn("Earlier", query, -1) if query.page > 1 else None,
@@ -192,15 +192,16 @@ def _turn(text: str, query: Query, by: int) -> Markup:
 
 def backlogs(rows: Sequence[dict[str, Any]], remark: str = "") -> Markup:
     """Durable subscribers, with what waits for them; their dead deliveries can be handed out again."""
+    note = tag("p", remark, role="status") if remark else None
     if not rows:
-        return empty("This broker has no durable subscribers.")
+        return joined(note, empty("This broker has no durable subscribers."))
     shown = [
         (
             each["name"],
             badge("connected", "good") if each["connected"] else badge("away", "idle"),
             f"{each['behind']:,}",
             each["oldest"],
-            joined(*(tag("code", text) for text in each["filters"][:3])),
+            tag("ul", *(tag("li", tag("code", text)) for text in each["filters"][:3]), class_="plain"),
             form(
                 "redrive",
                 "durables",
@@ -211,7 +212,7 @@ def backlogs(rows: Sequence[dict[str, Any]], remark: str = "") -> Markup:
         for each in rows[:PAGE]
     ]
     return joined(
-        tag("p", remark, role="status") if remark else None,
+        note,
         table(
             ("name", "state", "behind", "waits since", "filters", "dead letters"),
             shown,

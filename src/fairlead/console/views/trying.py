@@ -148,7 +148,7 @@ class Event:
 
 def events_in(text: str, filter: Filter | None = None) -> list[Event]:
     """The events of a text, one in each line as JSON, up to a number; with what a filter says of each."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     events: list[Event] = []
     for number, found in read_lines(BytesIO(text.encode()), "events", None, False):
         if len(events) == EVENTS_MAX:

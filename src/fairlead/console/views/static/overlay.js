@@ -8,7 +8,6 @@ const find = document.getElementById("find");
 let drawn = null;
 let shape = "";
 let earlier = null;
-let selected = null;
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -81,14 +80,13 @@ function draw(network, shown) {
     autoungrabify: true, boxSelectionEnabled: false,
   });
   if (drawn.zoom() > 1.3) { drawn.zoom(1.3); drawn.center(); }
-  drawn.on("tap", "node", event => choose(`/console/brokers/${encodeURIComponent(event.target.id())}`));
-  drawn.on("tap", "edge", event => choose(`/console/links/${event.target.id().split("\u0000").map(encodeURIComponent).join("/")}`));
+  drawn.on("tap", "node", event => choose("/console/broker", { name: event.target.id() }));
+  drawn.on("tap", "edge", event => choose("/console/link", { one: event.target.data("source"), other: event.target.data("target") }));
   window.overlay = drawn;
 }
 
-function choose(path) {
-  selected = path;
-  htmx.ajax("GET", path, { target: "#details", swap: "innerHTML" }).then(() => {
+function choose(path, values) {
+  htmx.ajax("GET", path, { values, target: "#details", swap: "innerHTML" }).then(() => {
     const heading = document.querySelector("#details h2");
     if (heading) { heading.tabIndex = -1; heading.focus(); heading.scrollIntoView({ block: "nearest" }); }
   });
@@ -116,7 +114,7 @@ function rows(network, shown) {
     button.type = "button";
     button.textContent = each.name;
     button.dataset.broker = each.name;
-    button.addEventListener("click", () => choose(`/console/brokers/${encodeURIComponent(each.name)}`));
+    button.addEventListener("click", () => choose("/console/broker", { name: each.name }));
     row.insertCell().append(button);
     if (each.problem) {
       const cell = row.insertCell();
