@@ -60,6 +60,8 @@ HOUSEKEEPING_S: Final = 0.25
 """The interval at which a node is looked after (`sessions.STUCK_TICKS` counts on that)."""
 LINGER_S: Final = 5.0
 """The time a connection that has ended may take to send what was written."""
+ACCEPT_TURNS: Final = 5
+"""The turns of the event loop in which a connection that was accepted is made."""
 CLOSE_S: Final = 1.0
 """The time a broker that stops waits for the last frames of its connections to leave."""
 END_S: Final = 5.0
@@ -548,6 +550,11 @@ class Server:
         for task in [*self._dialling.values(), *self._tasks]:
             task.cancel()
         if self._listening is not None:
+            # What is accepted is made before the listener closes: Python 3.11 leaves the sockets of others open.
+            for each in self._listening.sockets:
+                self.loop.remove_reader(each.fileno())
+            for _ in range(ACCEPT_TURNS):
+                await asyncio.sleep(0)
             self._listening.close()
         if self._syncing is not None:
             with contextlib.suppress(FairleadError):
