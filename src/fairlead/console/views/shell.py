@@ -9,7 +9,7 @@ from typing import Final
 
 from fairlead import __version__
 from fairlead.errors import FairleadError, FilterSyntaxError
-from fairlead.markup import Child, Markup, joined, tag
+from fairlead.markup import Child, Markup, tag
 from fairlead.markup import text as text_of
 
 __all__ = [
@@ -158,7 +158,7 @@ def editor(
         tag("label", label, for_=name),
         tag(
             "textarea",
-            Markup(joined(Markup(_escaped(value)))),
+            Markup(_escaped(value)),
             id=name,
             name=name,
             rows=rows,
