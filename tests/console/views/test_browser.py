@@ -161,6 +161,28 @@ def test_a_filter_is_written_by_keyboard_with_what_is_offered(opened: Callable[.
     assert page.input_value("#text") == 'symbol = "IBM" and price = 97'
 
 
+def test_what_is_offered_is_for_the_text_as_it_stands(opened: Callable[..., Page]) -> None:
+    """An offer for an earlier text is gone with the next key, and one that comes late is not shown."""
+    page = opened("try")
+    page.fill("#text", "")
+    page.focus("#text")
+    page.keyboard.type("s")
+    page.wait_for_selector("#text-choices li[data-text='symbol']")
+    page.route("**/console/complete", lambda route: late.append(route))
+    late: list[Any] = []
+    page.keyboard.type("y")
+    assert page.is_hidden("#text-choices")
+    page.keyboard.type("m")
+    with page.expect_response("**/console/complete"):
+        late[0].continue_()
+    assert page.is_hidden("#text-choices")
+    late[1].continue_()
+    page.wait_for_selector("#text-choices li[data-text='symbol']")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.input_value("#text") == "symbol "
+
+
 def test_an_error_has_its_caret(opened: Callable[..., Page]) -> None:
     page = opened("try")
     page.fill("#text", "price >")

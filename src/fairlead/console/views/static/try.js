@@ -24,6 +24,7 @@ function completing(field) {
   }
 
   function close() {
+    asked += 1; // an answer that is still on its way is of a text or a cursor that is no more
     list.hidden = true;
     chosen = -1;
     expanded(false);
@@ -49,7 +50,8 @@ function completing(field) {
   }
 
   async function offer() {
-    const number = ++asked;
+    close();
+    const number = asked;
     const events = document.getElementById("events");
     const body = new URLSearchParams({ before: field.value.slice(0, field.selectionStart), events: events ? events.value : "" });
     const answer = await fetch("/console/complete", { method: "POST", body });
@@ -75,6 +77,7 @@ function completing(field) {
 
   field.addEventListener("input", offer);
   field.addEventListener("blur", close);
+  field.addEventListener("click", close);
   field.addEventListener("keydown", event => {
     if (list.hidden) {
       if (event.key === " " && event.ctrlKey) { event.preventDefault(); offer(); }
@@ -84,6 +87,7 @@ function completing(field) {
     else if (event.key === "ArrowUp") { event.preventDefault(); choose(chosen < 0 ? -1 : chosen - 1); }
     else if ((event.key === "Enter" || event.key === "Tab") && chosen >= 0) { event.preventDefault(); take(list.children[chosen]); }
     else if (event.key === "Escape") { event.preventDefault(); close(); }
+    else if (["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) close(); // what is offered is for where the cursor was
   });
 }
 
