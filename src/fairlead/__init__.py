@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from fairlead.model import ABSENT, Instant, Interval, Multi, Notification, Point, Record, Rectangle
     from fairlead.network import connect, sync
     from fairlead.scopes import Scopes
+    from fairlead.typed import schema_of
 
     __version__: str
 
@@ -108,6 +109,7 @@ __all__ = [
     "overlaps",
     "parse",
     "relate",
+    "schema_of",
     "simplify",
     "sync",
 ]
@@ -141,6 +143,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "fairlead.network": ("connect", "sync"),
     "fairlead.scopes": ("Scopes",),
+    "fairlead.typed": ("schema_of",),
 }
 _HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
 

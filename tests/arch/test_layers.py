@@ -25,7 +25,7 @@ KERNEL = (
     BASE
     | STAGES
     | {*("audit", "broker", "configuration", "dialects", "drawing", "kafka", "log", "markup", "rules")}
-    | {"security"}
+    | {"security", "typed"}
 )
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "log": BASE,
     "security": BASE | {"configuration"},
     "rules": BASE | {"scopes", "security"},
+    "typed": BASE,
     "audit": BASE | STAGES,
     "broker": BASE | STAGES | {"audit", "configuration", "rules"},
     "bus": KERNEL,

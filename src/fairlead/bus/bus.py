@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from fairlead.bus.accepting import Accepting
 from fairlead.bus.advertising import Advertised
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from fairlead.filters.schema import Schema
     from fairlead.scopes import Scopes, System
     from fairlead.scopes.language.statements import Statement
+    from fairlead.typed import Typed
 
 __all__ = ["Bus"]
 
@@ -91,6 +92,8 @@ log: Final = logging.getLogger(__name__)
 Order: TypeAlias = Literal["live", "ordered"]
 Failures: TypeAlias = list[tuple[Subscription, Exception]]
 Failed: TypeAlias = tuple[Failures, Notification]
+
+T = TypeVar("T")
 
 OBJECT: Final = "object"
 COUNTED_AS: Final = {
@@ -239,6 +242,15 @@ class Bus:
         if self._seam.objection(copy.producer, copy, self._now()) is None:
             return self._queue.take(copy)[0]
         return self._queue.compare(copy)
+
+    def of(self, cls: type[T]) -> Typed[T]:
+        """The bus for instances of a class: a dataclass, a Struct of msgspec, or a model of pydantic.
+
+        Its `publish` takes instances, its subscriptions deliver them (`fairlead.typed`).
+        """
+        from fairlead.typed import Typed
+
+        return Typed(self, cls, self._schema)
 
     def transaction(self, *, id: str | None = None, producer: str = "") -> Transaction:
         """A transaction: what is published with it takes place when its block ends without an error, or never.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairlead.bus.handles import Advertisement, Detection, Subscription
 from fairlead.bus.requesting import Answer, Replies
@@ -18,8 +18,11 @@ from fairlead.scopes.language.statements import DropScope, Join, Leave, Statemen
 if TYPE_CHECKING:
     from fairlead.bus.bus import Bus
     from fairlead.scopes.running import Running
+    from fairlead.typed import Typed
 
 __all__ = ["BusComponent", "BusScopes"]
+
+T = TypeVar("T")
 
 
 class BusComponent:
@@ -50,6 +53,12 @@ class BusComponent:
     def subscribe(self, filter: str | Filter, *args: Any, **options: Any) -> Subscription:
         """Subscribe as this component; the arguments are those of `Bus.subscribe`."""
         return self._bus.subscribe(filter, *args, subscriber=self.name, **options)
+
+    def of(self, cls: type[T]) -> Typed[T]:
+        """This component for instances of a class, as `Bus.of` has it."""
+        from fairlead.typed import Typed
+
+        return Typed(self, cls, self._bus._schema)
 
     def detect(self, pattern: Any, *args: Any, **options: Any) -> Detection:
         """Ask for a pattern as this component; the arguments are those of `Bus.detect`."""

@@ -34,7 +34,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from fairlead.errors import (
     AccessRefused,
@@ -84,11 +84,13 @@ if TYPE_CHECKING:
     from fairlead.network.detection import Detection
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
+    from fairlead.typed import AsyncTyped
 
 __all__ = ["Client", "Delivery", "Linking", "Subscription", "Transaction", "connect"]
 
 log: Final = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Publishable: TypeAlias = Mapping[str, Any] | tuple[Any, ...] | Notification
 Clock: TypeAlias = Callable[[], Instant]
 
@@ -341,6 +343,15 @@ class Client:
         """Begin a transaction: what is published in it, and what is taken of these durable subscriptions in it,
         takes place together, or not at all. Use it as an asynchronous context."""
         return Transaction(self, subscriptions)
+
+    def of(self, cls: type[T]) -> AsyncTyped[T]:
+        """This client for instances of a class: a dataclass, a Struct of msgspec, or a model of pydantic.
+
+        Its `publish` takes instances, its subscriptions deliver them (`fairlead.typed`).
+        """
+        from fairlead.typed import AsyncTyped
+
+        return AsyncTyped(self, cls, self._schema)
 
     async def send(self, given: Publishable) -> Notification:
         """Publish without an answer: it is not logged, and may be lost with a connection or a broker."""

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from fairlead.network import detection
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
+    from fairlead.typed import Typed
 
 __all__ = ["Client", "Delivery", "Detection", "Subscription", "Transaction", "connect"]
 
@@ -158,6 +159,12 @@ class Client:
     def publish(self, given: Publishable) -> Notification:
         """Publish, and return the notification with its id and producer when it is synced in the broker's log."""
         return self._wait(self._client.publish(given))
+
+    def of(self, cls: type[T]) -> Typed[T]:
+        """This client for instances of a class, as `Client.of` of the asynchronous client has it."""
+        from fairlead.typed import Typed
+
+        return Typed(self, cls, self._client._schema)
 
     def publishing(self, given: Publishable) -> Future[Notification]:
         """Publish without waiting. The future is done when the notification is synced in the broker's log.
