@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fairlead.conditions import Condition, changes, deviates
     from fairlead.correlation.patterns import Pattern
     from fairlead.correlation.patterns.building import event
+    from fairlead.delivery.sessions import Session, session
     from fairlead.errors import (
         ExtensionError,
         FairleadError,
@@ -90,6 +91,7 @@ __all__ = [
     "ScopeError",
     "ScopeSyntaxError",
     "Scopes",
+    "Session",
     "Subscription",
     "SubscriptionEnded",
     "SubscriptionRefused",
@@ -110,6 +112,7 @@ __all__ = [
     "parse",
     "relate",
     "schema_of",
+    "session",
     "simplify",
     "sync",
 ]
@@ -122,6 +125,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.conditions": ("Condition", "changes", "deviates"),
     "fairlead.correlation.patterns": ("Pattern",),
     "fairlead.correlation.patterns.building": ("event",),
+    "fairlead.delivery.sessions": ("Session", "session"),
     "fairlead.errors": (
         *("ExtensionError", "FairleadError", "FilterError", "FilterSyntaxError", "SchemaError", "ScopeError"),
         *("ScopeSyntaxError", "Undecided", "ValueRefused"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.bus.receivers import Callback, Delivery, Receiver
 from fairlead.delivery.assigning import Assignments, Handout, Terms
+from fairlead.delivery.sessions import call
 from fairlead.errors import SubscriptionEnded, SubscriptionRefused, ValueRefused
 from fairlead.model.values import ABSENT, key_of
 
@@ -142,7 +143,7 @@ class Accepting(Receiver):
         assert self._callback is not None
         while True:
             try:
-                self._callback(delivery.notification)
+                call(self._callback, delivery.notification)
             except Exception as error:
                 with self._changed:
                     is_dead = self._assignments.reject(ALONE, handout.ordinal, 0)

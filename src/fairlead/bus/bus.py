@@ -43,6 +43,7 @@ from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.delivery.assigning import Terms
 from fairlead.delivery.dead_letters import letter_of
 from fairlead.delivery.requesting import Event as Published
+from fairlead.delivery.sessions import in_session
 from fairlead.delivery.transacting import refused_member
 from fairlead.errors import (
     BusClosed,
@@ -180,7 +181,7 @@ class Bus:
         Everybody has it when the call returns, unless the call came from a callback or another thread was
         handing over: then they get it next.
         """
-        return self._publish(Notification.of(event))
+        return self._publish(in_session(Notification.of(event)))
 
     def _publish(self, notification: Notification, *, is_request: bool = False) -> Notification | None:
         if self._schema is not None:
@@ -355,7 +356,7 @@ class Bus:
                 "a callback cannot wait for a reply: the bus hands over what comes next when it has returned",
                 hint="request in another thread, or publish and subscribe to what follows",
             )
-        request = Notification.of(event)
+        request = in_session(Notification.of(event))
         if producer and not request.producer:
             request = replace(request, producer=producer)
         with self._lock:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from fairlead.delivery.assigning import Terms
+from fairlead.delivery.sessions import call
 from fairlead.errors import SubscriptionEnded, SubscriptionRefused
 from fairlead.model import Notification
 from fairlead.model.durations import seconds_of
@@ -164,7 +165,7 @@ class Receiver:
                 self._waiting.append(delivery)
                 self._changed.notify_all()
                 return outcomes
-        self._callback(delivery.notification)  # without the lock: it may unsubscribe
+        call(self._callback, delivery.notification)  # without the lock: it may unsubscribe
         return ("delivered",)
 
     def take(self, identity: str, timeout: float | None) -> Delivery:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fairlead.bus.handing_over import Handover
 from fairlead.bus.receivers import Group, Receiver
+from fairlead.delivery.sessions import in_session
 from fairlead.delivery.transacting import check_open
 from fairlead.model import Notification
 
@@ -45,7 +46,7 @@ class Transaction:
     def publish(self, event: Mapping[str, Any] | tuple[Any, ...] | Notification) -> Notification:
         """Publish with the others, when the transaction is committed; the notification with its identity."""
         self._check_open()
-        notification = Notification.of(event)
+        notification = in_session(Notification.of(event))
         if self.producer and not notification.producer:
             notification = replace(notification, producer=self.producer)
         if notification.id is None:

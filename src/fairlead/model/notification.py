@@ -133,11 +133,18 @@ class Notification:
 
     def stamped(self, now: Instant) -> Notification:
         """The same with a time, which it lacks: an attribute more, behind the others."""
-        attributes = Record({**self.attributes, "time": now})
+        return replace(self, time=now, attributes=self._with("time", now, str(now)))
+
+    def having(self, name: str, text: str) -> Notification:
+        """The same with a string under a name that it lacks, and that is not of the envelope."""
+        return replace(self, attributes=self._with(name, text, text))
+
+    def _with(self, name: str, value: Any, written: str) -> Record:
+        attributes = Record({**self.attributes, name: value})
         published = self.attributes.published
         if published is not None:
-            attributes.published = published._replace(record={**published.record, "time": str(now)})
-        return replace(self, time=now, attributes=attributes)
+            attributes.published = published._replace(record={**published.record, name: written})
+        return attributes
 
     @property
     def content(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from fairlead.delivery.sessions import in_session
 from fairlead.errors import (
     AccessRefused,
     BrokerRefused,
@@ -48,7 +49,7 @@ from fairlead.errors import (
 )
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
-from fairlead.model import Instant, Notification, Record
+from fairlead.model import Instant, Notification
 from fairlead.model.packed import pack
 from fairlead.network import wire
 from fairlead.network.addresses import Address, Tls
@@ -896,13 +897,12 @@ class Client:
         return notification if self._sealer is None else self._sealer.seal(notification)
 
     def _identified(self, given: Publishable) -> Notification:
-        notification = Notification.of(given)
+        notification = in_session(Notification.of(given))
         if notification.id == "":
             raise ValueRefused("an id is not empty", hint="leave it out, and one is given")
         changes: dict[str, Any] = {}
         if self._clock is not None and notification.time is None:
-            now = self._clock()
-            changes |= {"time": now, "attributes": Record({**dict(notification.attributes), "time": now})}
+            notification = notification.stamped(self._clock())
         if not notification.producer:
             changes["producer"] = self.name
         if notification.id is None:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from fairlead.delivery.requesting import IS_REQUEST, Event, OpenRequests, replies_to, reply_of, request_of
+from fairlead.delivery.sessions import session
 from fairlead.errors import FairleadError, NobodyListens, NoReply, NotThere, RequestRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
@@ -148,10 +149,11 @@ class Responding:
             except (Closed, FairleadError):
                 return
             try:
-                found = self._answer(request)
-                content = await found if inspect.isawaitable(found) else found
-                if content is not None:
-                    responder = self._client._session
-                    await self._client.send(reply_of(request, content, responder, self._client.name))
+                with session(request):
+                    found = self._answer(request)
+                    content = await found if inspect.isawaitable(found) else found
+                    if content is not None:
+                        responder = self._client._session
+                        await self._client.send(reply_of(request, content, responder, self._client.name))
             except Exception:  # one request that cannot be answered is not the others'
                 log.exception("a request could not be answered")
