@@ -33,6 +33,7 @@ HAPPENS = {
         "stay",
     ),
     *("durable subscriber", "end of a durable subscriber"),
+    *("declaration", "removal", "publication of a type"),
 }
 
 
@@ -107,6 +108,8 @@ def _rebind(self: Guard, session: Any, principal: Any, now: int) -> None:
 
 HOLES: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("durables belong to nobody", Guard, "check_durable", _nothing),
+    ("types belong to nobody", Guard, "check_type", _nothing),
+    ("owners of types have no say", AccessPolicy, "_owned", lambda self, principal, action, grants: grants),
     ("everybody may link", Guard, "check_link", _nothing),
     ("everybody may manage", Guard, "check", _nothing),
     ("names are believed", Guard, "name_for", lambda self, name, *_, **__: name),

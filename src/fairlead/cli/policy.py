@@ -44,8 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     request = check.add_mutually_exclusive_group()
     for action in ("subscribe", "publish", "advertise"):
         request.add_argument(f"--{action}", metavar="FILTER", help=f"may it {action} this?")
+    request.add_argument("--declare", metavar="TYPE", help="may it declare this type?")
     request.add_argument("--administer", metavar="STATEMENTS", help="may it change the scope graph so?")
     check.add_argument("--broker", metavar="NAME", help="the broker: what does it handle of a request?")
+    check.add_argument("--schema", metavar="FILE", help="the schema that brokers read filters with")
     check.add_argument("--json", action="store_true", help="answer in JSON")
     check.set_defaults(run=_check)
     password = actions.add_parser("password", help="set the password of a principal in a file")
@@ -58,6 +60,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     password.add_argument("principal", metavar="NAME", help="the principal")
     password.add_argument("--remove", action="store_true", help="the principal has no password any longer")
     password.set_defaults(run=_password)
+    _add_delegations(actions)
+    _add_types(actions)
+    log = actions.add_parser("log", help="show the decisions that a broker has recorded")
+    log.description = "Show the file of [security] log: who requested what, what was granted, and why not."
+    log.epilog = "Example: fairlead policy log access.jsonl --outcome refused --follow"
+    log.add_argument("file", metavar="FILE")
+    log.add_argument("--principal", metavar="NAME", help="only those of one principal")
+    log.add_argument("--outcome", choices=tuple(COLOURS), help="only those")
+    log.add_argument("-f", "--follow", action="store_true", help="go on as decisions are recorded")
+    log.add_argument("--json", action="store_true", help="lines of JSON, as they are in the file")
+    log.set_defaults(run=_log)
+
+
+def _add_delegations(actions: Any) -> None:
     delegate = actions.add_parser("delegate", help="give another principal a part of one's rights")
     delegate.description = (
         "Give another principal a part of what one may do, by roles that let one delegate. What takes effect is"
@@ -85,15 +101,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
     undelegate.add_argument("--by", metavar="NAME", default="", help="the giver (default: oneself)")
     add_connection_options(undelegate)
     undelegate.set_defaults(run=_undelegate)
-    log = actions.add_parser("log", help="show the decisions that a broker has recorded")
-    log.description = "Show the file of [security] log: who requested what, what was granted, and why not."
-    log.epilog = "Example: fairlead policy log access.jsonl --outcome refused --follow"
-    log.add_argument("file", metavar="FILE")
-    log.add_argument("--principal", metavar="NAME", help="only those of one principal")
-    log.add_argument("--outcome", choices=tuple(COLOURS), help="only those")
-    log.add_argument("-f", "--follow", action="store_true", help="go on as decisions are recorded")
-    log.add_argument("--json", action="store_true", help="lines of JSON, as they are in the file")
-    log.set_defaults(run=_log)
+
+
+def _add_types(actions: Any) -> None:
+    declare = actions.add_parser("type", help="declare a type, which one then owns, or alter it")
+    declare.description = (
+        "Declare a type, which one then owns, or alter one's own, at all brokers of the network: what others may"
+        " do with it, as `[types.NAME]` of a policy says it, and what form its notifications have. What is not"
+        " given, it does not have any longer."
+    )
+    declare.epilog = "Example: fairlead policy type Quote --subscribe 'delay > 15' --form 'exists symbol'"
+    declare.add_argument("name", metavar="NAME", help="the type")
+    for name, means in (
+        ("subscribe", "of this type, others get what one of these matches (default: what their roles grant)"),
+        ("publish", "of this type, others publish what one of these matches (default: nothing)"),
+        ("form", "whoever publishes it: one of these matches it (default: any)"),
+    ):
+        declare.add_argument(f"--{name}", metavar="FILTER", action="append", default=[], help=means)
+    declare.add_argument("--remove", action="store_true", help="declare it no longer")
+    add_connection_options(declare)
+    declare.set_defaults(run=_declare)
+    types = actions.add_parser("types", help="show the types that principals have declared")
+    types.description = "Show the types that principals have declared. It takes the right to inspect."
+    types.epilog = "Example: fairlead policy types --broker :7400"
+    types.add_argument("--json", action="store_true", help="answer in JSON")
+    add_connection_options(types)
+    types.set_defaults(run=_types)
 
 
 def _delegate(arguments: argparse.Namespace) -> int:
@@ -109,6 +142,34 @@ def _undelegate(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         client.undelegate(arguments.id, by=arguments.by)
     note(f"the delegation {arguments.id} has ended")
+    return 0
+
+
+def _declare(arguments: argparse.Namespace) -> int:
+    filters = {name: getattr(arguments, name) for name in ("subscribe", "publish", "form")}
+    if arguments.remove and any(filters.values()):
+        raise BadInput("a type that is removed has no filters")
+    with connected(arguments) as client:
+        if arguments.remove:
+            client.remove_type(arguments.name)
+        else:
+            client.declare_type(arguments.name, **filters)
+    note(f"the type {arguments.name} is {'removed' if arguments.remove else 'declared'}")
+    return 0
+
+
+def _types(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        types = client.types()
+    if arguments.json:
+        emit_json(types)
+        return 0
+    for each in types:
+        filters = {"subscribe": each["subscribe"], "publish": each["publish"], "form": each["form"]}
+        shown = "".join(f"  {name}: {' | '.join(texts)}" for name, texts in filters.items() if texts)
+        say(f"{each['name']}  {each['owner']}{shown}")
+    if not types:
+        note("no types are declared")
     return 0
 
 
@@ -166,9 +227,11 @@ def _line(each: dict[str, Any]) -> str:
 
 def _check(arguments: argparse.Namespace) -> int:
     from fairlead.filters.language import parse
+    from fairlead.filters.schema import Schema
     from fairlead.security import ACTIONS, AccessPolicy
 
-    policy = AccessPolicy.read(arguments.file)
+    schema = None if arguments.schema is None else Schema.read(arguments.schema)
+    policy = AccessPolicy.read(arguments.file, schema)
     if arguments.broker is not None:
         return _show_trust(policy, arguments)
     if arguments.principal is None:
@@ -176,9 +239,11 @@ def _check(arguments: argparse.Namespace) -> int:
     rights = policy.rights(_principal(arguments), now().microseconds)
     if arguments.administer is not None:
         return _show_change(rights, arguments)
+    if arguments.declare is not None:
+        return _show_declaration(policy, arguments)
     for action in ACTIONS:
         if (text := getattr(arguments, action)) is not None:
-            return _show(rights.may(action, parse(text)), arguments)
+            return _show(rights.may(action, parse(text, schema)), arguments)
     return _show_rights(rights, arguments)
 
 
@@ -217,6 +282,8 @@ def _summary(policy: AccessPolicy, arguments: argparse.Namespace) -> int:
         "delegation": policy.delegations,
         "revocation": policy.revoked,
     }
+    if policy.types:
+        counts["owned type"] = policy.types
     if policy.trust.handles:
         counts["broker"] = policy.trust.handles
     say(", ".join(f"{len(each):,} {noun}{'' if len(each) == 1 else 's'}" for noun, each in counts.items()))
@@ -230,7 +297,7 @@ def _show_trust(policy: AccessPolicy, arguments: argparse.Namespace) -> int:
 
     texts = ((action, getattr(arguments, action)) for action in ACTIONS)
     action, text = next(((action, text) for action, text in texts if text is not None), ("handle", None))
-    requested = EVERYTHING if text is None else parse(text)
+    requested = EVERYTHING if text is None else parse(text, policy.schema)
     part = policy.trust.part(arguments.broker, requested)
     if part == NOTHING:
         reason = f"the broker {arguments.broker} is not trusted with that"
@@ -273,6 +340,19 @@ def _show_change(rights: Rights, arguments: argparse.Namespace) -> int:
     if refusal is None:
         return _show(Decision("administer", "granted", None, None), arguments)
     return _show(Decision("administer", "refused", None, None, (), refusal.reason), arguments)
+
+
+def _show_declaration(policy: AccessPolicy, arguments: argparse.Namespace) -> int:
+    """Whether a principal may declare a type."""
+    from fairlead.security import Decision
+    from fairlead.security.types import DeclaredType
+
+    principal = _principal(arguments)
+    type = DeclaredType(arguments.declare, principal.name).owned(policy.schema)
+    if policy.may_declare(principal, type, now().microseconds):
+        return _show(Decision("declare", "granted", None, None), arguments)
+    reason = f"{principal.name} may not declare the type {arguments.declare!r}"
+    return _show(Decision("declare", "refused", None, None, (), reason), arguments)
 
 
 def _show_rights(rights: Rights, arguments: argparse.Namespace) -> int:

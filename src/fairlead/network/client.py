@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from fairlead.filters.schema import Schema
     from fairlead.log.lineage import Lineage
     from fairlead.network.detection import Detection
+    from fairlead.network.reports import TypeStatus
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
     from fairlead.typed import AsyncTyped
@@ -614,6 +615,32 @@ class Client:
     async def undelegate(self, id: str, *, by: str = "") -> None:
         """End a delegation at once; with the right to manage, that of another giver."""
         await self._request(lambda number: wire.Undelegate(number, id, by))
+
+    async def declare_type(
+        self,
+        name: str,
+        *,
+        subscribe: Sequence[str] = (),
+        publish: Sequence[str] = (),
+        form: Sequence[str] = (),
+    ) -> None:
+        """Declare a type, or alter one's own: who declares it owns it. Forbidden, where another does.
+
+        The filters are as those of `[types.NAME]` in a policy: of this type, others get what one of `subscribe`
+        matches, publish what one of `publish` matches, and everybody publishes what one of `form` matches. It is
+        in effect at all connected brokers when this returns.
+        """
+        filters = [*subscribe], [*publish], [*form]
+        await self._request(lambda number: wire.DeclareType(number, name, *filters))
+
+    async def remove_type(self, name: str) -> None:
+        """Declare a type no longer; with the right to manage, that of another owner."""
+        await self._request(lambda number: wire.RemoveType(number, name))
+
+    async def types(self) -> list[TypeStatus]:
+        """The types that were declared by calls; it takes the right to inspect."""
+        types: list[TypeStatus] = await self._request(lambda number: wire.ReportRequest(number, "types"))
+        return types
 
     async def reload(self) -> None:
         """Have the broker read its certificates, keys and access policy anew; BrokerRefused if they are wrong."""

@@ -27,6 +27,7 @@ from fairlead.network.leaving import Leaving
 from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.operations import Operations
 from fairlead.network.outflow import Step
+from fairlead.network.owned_types import OwnedTypes
 from fairlead.network.peers import Peer
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
@@ -34,6 +35,7 @@ from fairlead.network.settings import POLICIES
 from fairlead.security import Delegation, Principal
 from fairlead.security.principals import NOBODY
 from fairlead.security.rights import ACTIONS
+from fairlead.security.types import DeclaredType
 
 __all__ = ["Clientele"]
 
@@ -65,6 +67,7 @@ class Clientele:
         durability: Durability,
         is_logged: bool,
         guard: Guard,
+        types: OwnedTypes,
         questions: dict[str, Callable[[], Any]],
     ) -> None:
         self._broker, self._life, self._outgoing, self._clients = broker, life, outgoing, clients
@@ -72,6 +75,7 @@ class Clientele:
         self._handshakes, self._interests, self._neighbourhood = handshakes, interests, neighbourhood
         self._durability, self._is_logged, self._questions = durability, is_logged, questions
         self._leaving, self._operations, self._guard = leaving, operations, guard
+        self._types = types
         self.principal_of: Callable[[str, int], Principal] = lambda authorization, now: NOBODY
         """The principal of credentials that a client shows later; NotAuthenticated. The driver's to say."""
         self.send_request: Callable[[ClientSession, bytes, int], bool] = lambda session, packed, now: False
@@ -310,6 +314,19 @@ class Clientele:
         self._guard.undelegate(session, message.by, message.id, now)
         session.tell(wire.Done(message.number))
 
+    def _declare_type(self, session: ClientSession, message: wire.DeclareType, now: int) -> None:
+        if not message.name or len(message.name.encode()) > wire.NAME_MAX:
+            raise ValueRefused(f"the name of a type has up to {wire.NAME_MAX} bytes")
+        for text in (*message.subscribe, *message.publish, *message.form):
+            self._filter(session, text, now)
+        filters = tuple(message.subscribe), tuple(message.publish), tuple(message.form)
+        self._types.declare(session, DeclaredType(message.name, "", *filters), now)
+        self._barriers.answer(session, message.number, patient=False)
+
+    def _remove_type(self, session: ClientSession, message: wire.RemoveType, now: int) -> None:
+        self._types.remove(session, message.name, now)
+        self._barriers.answer(session, message.number, patient=False)
+
     def granted(self, grant: calls.Grant) -> None:
         """A client, or a durable subscriber, has another filter in effect than it requested, or had."""
         self._durability.granted(grant)
@@ -385,6 +402,8 @@ class Clientele:
         wire.Authenticate: _authenticate,
         wire.Delegate: _delegate,
         wire.Undelegate: _undelegate,
+        wire.DeclareType: _declare_type,
+        wire.RemoveType: _remove_type,
         wire.Operate: _operate,
         wire.Link: _link,
         wire.Unlink: _unlink,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker.messages import Grant
-from fairlead.errors import FairleadError, Forbidden
+from fairlead.errors import FairleadError, FilterError, Forbidden
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.network import wire
@@ -34,11 +34,14 @@ from fairlead.rules.trust import trust_in
 from fairlead.security import AccessPolicy, Decision, Delegation, Principal, Rights
 from fairlead.security.credentials import INTERNAL
 from fairlead.security.delegations import Delegations
+from fairlead.security.policy import OwnedType
 from fairlead.security.principals import ANONYMOUS, NOBODY, SEPARATOR
 from fairlead.security.records import DecisionLog
 from fairlead.security.rights import ACTIONS, all_rights
+from fairlead.security.types import DeclaredTypes
 
 if TYPE_CHECKING:
+    from fairlead.filters.schema import Schema
     from fairlead.security.sealing import Sealer
     from fairlead.security.sealing.tunnels import Tunnel
 
@@ -81,6 +84,8 @@ class Guard:
         self.records = DecisionLog()
         self.delegations = Delegations()
         """The delegations that principals have made by calls. The driver says in which file they are kept."""
+        self.declared = DeclaredTypes()
+        """The types that principals have declared by calls. The driver says in which file they are kept."""
         self.is_exposed = False
         """Whether programs on other machines can do everything here. The driver's to say."""
         self.brokers: Sequence[str] | None = None
@@ -351,12 +356,51 @@ class Guard:
         rights = self._access.rights(session.client, now)
         self._check(session.client, rights, "delegate", allowed=allowed, reason=reason, now=now)
 
+    def allows(self, session: ClientSession, right: str, now: int) -> bool:
+        """Whether a client has a right; that is not recorded."""
+        return self._access is None or self._access.rights(session.client, now).allows(right)
+
+    def owns_type(self, session: ClientSession, name: str, now: int) -> bool:
+        """Whether a client's roles let it declare a type of this name."""
+        return self._access is None or self._access.rights(session.client, now).owns("types", name)
+
+    def check_type(
+        self, session: ClientSession, action: str, type: Filter, *, allowed: bool, reason: str, now: int
+    ) -> None:
+        """Record the decision about a declaration of a type; Forbidden where it is refused."""
+        assert self._access is not None
+        if self.records.is_open:
+            rights = self._access.rights(session.client, now)
+            outcome: Any = "granted" if allowed else "refused"
+            decision = Decision(action, outcome, type, None, (), "" if allowed else reason)
+            self.records.add(session.client, rights, decision, self._access.policy, now)
+        if not allowed:
+            raise Forbidden(reason)
+
+    def decide_anew(self, now: int) -> None:
+        """Decide by the same policy, and by what principals have decided by calls since."""
+        if self._access is not None:
+            self.decide_by(self._access.policy.of_file(), now)
+
+    def _declared(self, schema: Schema | None) -> Iterator[OwnedType]:
+        """The declared types. What cannot be read any longer is nobody's but its owner's."""
+        for each in self.declared.all:
+            if each.is_removed or (schema is not None and each.name not in schema.types):
+                continue  # where the schema has no such type, there are no notifications of it
+            try:
+                yield each.owned(schema)
+            except FilterError as error:
+                log.error("the type %r of %s cannot be read: %s", each.name, each.owner, error)
+                closed = replace(each, subscribe=("false",), publish=(), form=())
+                yield closed.owned(schema)
+
     def decide_by(self, policy: AccessPolicy, now: int, tunnel: Tunnel | None = None) -> None:
         """Decide by another policy from now on, about connections and subscriptions that there are, too.
 
-        What principals have delegated by calls stays.
+        What principals have delegated and declared by calls stays.
         """
         if self._access is not None:
+            policy = policy.declaring(*self._declared(policy.schema))
             self._access.decide_by(policy.delegating(*self.delegations.all), now)
             if self._trust is not None:
                 before = self._trust.version

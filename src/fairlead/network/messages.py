@@ -20,6 +20,7 @@ __all__ = [
     "Control",
     "Credit",
     "Cut",
+    "DeclareType",
     "Delegate",
     "Done",
     "Dropped",
@@ -43,6 +44,7 @@ __all__ = [
     "Refused",
     "Reject",
     "Release",
+    "RemoveType",
     "Renew",
     "Repeated",
     "ReportRequest",
@@ -50,6 +52,8 @@ __all__ = [
     "Response",
     "Subscribe",
     "Table",
+    "TypeText",
+    "Types",
     "Unadvertise",
     "Undelegate",
     "Unlink",
@@ -303,8 +307,26 @@ class Undelegate(_Message, frozen=True):
     by: str = ""
 
 
+class DeclareType(_Message, frozen=True):
+    """Declare a type, or declare it anew: the client's principal owns it, and decides what others may do with
+    it."""
+
+    number: int
+    name: str
+    subscribe: list[str] = []
+    publish: list[str] = []
+    form: list[str] = []
+
+
+class RemoveType(_Message, frozen=True):
+    """Declare a type no longer; that of another owner takes the right to manage."""
+
+    number: int
+    name: str
+
+
 class ReportRequest(_Message, frozen=True, tag="Ask"):
-    """A question about the broker itself: `status`, `tables` or `durables`."""
+    """A question about the broker itself: `status`, `tables`, `durables` or `types`."""
 
     number: int
     what: str
@@ -447,6 +469,17 @@ class Notices(_Message, frozen=True):
     notices: list[NoticeText]
 
 
+TypeText: TypeAlias = tuple[str, str, int, bool, list[str], list[str], list[str]]
+"""A declared type: its name and owner, the revision, whether it is removed, and the filters `subscribe`, `publish`
+and `form`."""
+
+
+class Types(_Message, frozen=True):
+    """Types that were declared, or removed: those of higher revisions than the receiver knows take their place."""
+
+    types: list[TypeText]
+
+
 class Received(_Message, frozen=True):
     """All relays up to this ordinal of the receiver's log are synced in the sender's."""
 
@@ -508,6 +541,8 @@ Control: TypeAlias = (
     | Authenticate
     | Delegate
     | Undelegate
+    | DeclareType
+    | RemoveType
     | Operate
     | Link
     | Unlink
@@ -523,6 +558,7 @@ Control: TypeAlias = (
     | InterestsChanged
     | Notice
     | Notices
+    | Types
     | Received
     | Barrier
     | Probe

@@ -32,6 +32,7 @@ from fairlead.network.ledger import Linked, Parting, Unlinked, cursor_of_link
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.newcomers import Newcomer, Newcomers
 from fairlead.network.outflow import Step
+from fairlead.network.owned_types import OwnedTypes
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.router import Router
@@ -64,6 +65,7 @@ class Neighbourhood:
         cuts: Cuts,
         handshakes: Handshakes,
         interests: Interests,
+        types: OwnedTypes,
         clock: Clock,
     ) -> None:
         self._name, self._broker = broker.name, broker
@@ -72,7 +74,7 @@ class Neighbourhood:
         self._router, self._dispatch, self._catch_up = router, dispatch, catch_up
         self._barriers, self._progress, self._cuts = barriers, progress, cuts
         self._handshakes, self._interests = handshakes, interests
-        self._clock = clock
+        self._types, self._clock = types, clock
         self._newcomers = Newcomers(broker.name, barriers)
         self.calling = Calling(
             broker.name,
@@ -218,6 +220,7 @@ class Neighbourhood:
         link.outflow.on(Step.CONNECT)
         if said.others_log and said.others_log == self._persistence.log_name:
             self._go_on_from(link, said)
+        self._types.introduce(name)  # what others may have of them, before anything is sent
         if self._broker.redundancy is None:
             session.tell(self._interests.announcement(name))
         else:
@@ -386,6 +389,9 @@ class Neighbourhood:
         if self._is_open(session):
             self._interests.hear(session.name, message, now)
 
+    def _types_declared(self, session: LinkSession, message: wire.Types, now: int) -> None:
+        self._types.hear(session.name, message, now)  # over a new link, too: they come before all else
+
     def _tell(self, session: LinkSession, message: wire.InterestsChanged, now: int) -> None:
         if self._is_open(session):
             self._interests.change(session.name, message, now)
@@ -431,6 +437,7 @@ class Neighbourhood:
         wire.InterestsChanged: _tell,
         wire.Notices: _notices,
         wire.Notice: _notice,
+        wire.Types: _types_declared,
         wire.Received: _received,
     }
 

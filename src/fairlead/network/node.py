@@ -29,6 +29,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     operations     what an operator asks of it
     tracing        what happens at its interface, for the audit
     guard          what each connection may do, by the access policy
+    owned_types    the types that clients declare, and what neighbours know of them
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ from fairlead.network.neighbourhood import Neighbourhood
 from fairlead.network.once import Once
 from fairlead.network.operations import Operations
 from fairlead.network.own import OwnPublications
+from fairlead.network.owned_types import OwnedTypes
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.relays import Relays
@@ -187,6 +189,7 @@ class Node:
             redisclose=self.interests.redisclose,
             clock=self._clock,
         )
+        self.types = OwnedTypes(broker, self.guard, self.links)
         self.handshakes = Handshakes(broker, life, self.limits.frame_bytes, self.persistence, self.dispatch)
         self.neighbourhood = Neighbourhood(
             broker,
@@ -203,6 +206,7 @@ class Node:
             cuts=self.cuts,
             handshakes=self.handshakes,
             interests=self.interests,
+            types=self.types,
             clock=self._clock,
         )
         self.calling = self.neighbourhood.calling
@@ -261,10 +265,12 @@ class Node:
             durability=self.durability,
             is_logged=self.persistence.is_logged,
             guard=self.guard,
+            types=self.types,
             questions={
                 "status": self._inspection.status,
                 "tables": self._inspection.tables,
                 "durables": self.operations.backlogs,
+                "types": self.types.report,
             },
         )
         self.interests.granted = self.clientele.granted

@@ -20,6 +20,7 @@ __all__ = [
     "SecurityStatus",
     "Status",
     "Tables",
+    "TypeStatus",
     "Waiting",
 ]
 
@@ -37,6 +38,16 @@ class Waiting(Absent):
     """A broker that is called, or has called, and is no neighbour yet."""
 
     neighbour: str
+
+
+class TypeStatus(TypedDict):
+    """A type that a client has declared: its owner, and the filters that `[types.NAME]` of a policy has."""
+
+    name: str
+    owner: str
+    subscribe: list[str]
+    publish: list[str]
+    form: list[str]
 
 
 class LogStatus(TypedDict):

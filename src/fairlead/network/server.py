@@ -47,6 +47,7 @@ from fairlead.network.tracing import DIRECTORY, SWITCH, Tracer, run_after, sampl
 from fairlead.network.turns import Turn
 from fairlead.security import Principal
 from fairlead.security.delegations import Delegations
+from fairlead.security.types import DeclaredTypes
 
 __all__ = ["Server", "run"]
 
@@ -444,6 +445,7 @@ class Server:
             node.guard.records.open(security.log)
         if node.guard.policy is not None:
             node.guard.delegations = Delegations(security.delegations)
+            node.guard.declared = DeclaredTypes(security.types)
             node.guard.decide_by(node.guard.policy, micros())
         addresses = [each for each in (self.settings.listen, self.settings.http) if each is not None]
         node.guard.brokers, node.guard.addresses = security.brokers, security.links
@@ -529,9 +531,11 @@ class Server:
         if policy is not None:
             now = micros()
             self.node.guard.delegations.read()
+            self.node.guard.declared.read()
             self.node.guard.decide_by(policy, now, tunnel)
             if sealer is not None:
                 self.node.guard.seal_by(sealer)
+            self.node.types.read_anew()
             self.node.guard.records.note("reload", policy, now)
             self.schedule()
             log.warning("the access policy is reloaded: it is %s now", policy.fingerprint)
@@ -541,7 +545,7 @@ class Server:
     def _changed_at(self) -> tuple[int, ...]:
         """When the files of the policy and of the keys were changed."""
         security = self.settings.security
-        files = (security.policy, security.passwords, security.tokens, security.delegations)
+        files = (security.policy, security.passwords, security.tokens, security.delegations, security.types)
         return tuple(_mtime(each) for each in files if each is not None)
 
     async def stop(self) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fairlead.filters.schema import Schema
     from fairlead.log.lineage import Lineage
     from fairlead.network import detection
+    from fairlead.network.reports import TypeStatus
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
     from fairlead.typed import Typed
@@ -382,6 +383,28 @@ class Client:
     def undelegate(self, id: str, *, by: str = "") -> None:
         """End a delegation at once; with the right to manage, that of another giver."""
         self._wait(self._client.undelegate(id, by=by))
+
+    def declare_type(
+        self,
+        name: str,
+        *,
+        subscribe: Sequence[str] = (),
+        publish: Sequence[str] = (),
+        form: Sequence[str] = (),
+    ) -> None:
+        """Declare a type, or alter one's own: who declares it owns it. Forbidden, where another does.
+
+        See `fairlead.network.Client.declare_type`.
+        """
+        self._wait(self._client.declare_type(name, subscribe=subscribe, publish=publish, form=form))
+
+    def remove_type(self, name: str) -> None:
+        """Declare a type no longer; with the right to manage, that of another owner."""
+        self._wait(self._client.remove_type(name))
+
+    def types(self) -> list[TypeStatus]:
+        """The types that were declared by calls; it takes the right to inspect."""
+        return self._wait(self._client.types())
 
     def reload(self) -> None:
         """Have the broker read its certificates, keys and access policy anew; BrokerRefused if they are wrong."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -57,15 +57,15 @@ from fairlead.filters import NOTHING, And, Constraint, Filter, Not, Op, Or, cove
 from fairlead.filters.filter import leaves
 from fairlead.filters.language import render
 from fairlead.filters.schema import Schema
-from fairlead.filters.terms import Attribute
+from fairlead.filters.terms import Attribute, quote_name
 from fairlead.model import Instant
 from fairlead.security.annotations import Annotation, Annotations
 from fairlead.security.predicates import Predicate
 from fairlead.security.principals import ANONYMOUS, HOUR_US, Principal
-from fairlead.security.rights import ACTIONS, LIMITS, NAMES, RIGHTS, Grant, Rights
+from fairlead.security.rights import ACTIONS, LATER_NAMES, LIMITS, NAMES, RIGHTS, Grant, Rights
 from fairlead.security.trust import ALL_TRUSTED, UNTRUSTED, BrokerTrust, Untrusted
 
-__all__ = ["POLICY_FILE", "AccessPolicy", "Delegation", "KeyClass", "OwnedType", "Role"]
+__all__ = ["POLICY_FILE", "AccessPolicy", "Delegation", "KeyClass", "OwnedType", "Role", "filter_of_type"]
 
 FORMAT: Final = 1
 """The version of the file's format."""
@@ -150,6 +150,9 @@ class _RoleTable(_Limited):
     ] = ()
     durables: Annotated[
         tuple[str, ...], Key("patterns of durable names that are theirs, besides their own")
+    ] = ()
+    types: Annotated[
+        tuple[str, ...], Key("patterns of types that they may declare, and then own (`fairlead policy type`)")
     ] = ()
     administers: Annotated[
         tuple[str, ...],
@@ -265,6 +268,10 @@ class _TypeTable:
         tuple[str, ...],
         Key("filters: of this type, others publish and advertise what one of them matches", shown="nothing"),
     ] = ()
+    form: Annotated[
+        tuple[str, ...],
+        Key("filters: what is published of this type matches one of them, whoever publishes it", shown="any"),
+    ] = ()
 
 
 POLICY_FILE: Final[Format] = {
@@ -348,6 +355,33 @@ class OwnedType:
     owners: tuple[str, ...] = ()
     limits: Mapping[str, Filter] = field(default_factory=dict)
     """By action, what others may do: all that is not of the type, and what its owners leave them."""
+    form: Filter | None = None
+    """The limit of everybody's publications: all that is not of the type, and what has its form."""
+    members: frozenset[str] = frozenset()
+    """The values of `type` that it stands for: with a schema, those below it, too."""
+    is_declared: bool = False
+    """Whether it was declared by a call; else it is in the policy's file."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        owners: tuple[str, ...],
+        *,
+        subscribe: Sequence[Filter],
+        publish: Sequence[Filter],
+        form: Sequence[Filter],
+        schema: Schema | None,
+        is_declared: bool = False,
+    ) -> OwnedType:
+        """The type with its limits as filters. Without any to subscribe by, others get what their roles grant."""
+        others = Not(filter_of_type(name, schema))
+        limits = {
+            **({"subscribe": Or.of((others, *subscribe))} if subscribe else {}),
+            **dict.fromkeys(("publish", "advertise"), Or.of((others, *publish))),
+        }
+        members = frozenset({name}) if schema is None else schema.type_members(name)
+        return cls(name, owners, limits, Or.of((others, *form)) if form else None, members, is_declared)
 
     def is_owner(self, principal: Principal) -> bool:
         """Whether the type belongs to a principal."""
@@ -472,9 +506,17 @@ class AccessPolicy:
         """The policy with these delegations, too."""
         return replace(self, delegations=(*self.delegations, *delegations))
 
+    def declaring(self, *types: OwnedType) -> AccessPolicy:
+        """The policy with these types, too."""
+        return replace(self, types=(*self.types, *types))
+
     def of_file(self) -> AccessPolicy:
-        """The policy without the delegations that were made by calls."""
-        return replace(self, delegations=tuple(each for each in self.delegations if not each.id))
+        """The policy without the delegations and the types that were made by calls."""
+        return replace(
+            self,
+            delegations=tuple(each for each in self.delegations if not each.id),
+            types=tuple(each for each in self.types if not each.is_declared),
+        )
 
     # -- what principals may do --------------------------------------------------------------------------------
 
@@ -517,16 +559,25 @@ class AccessPolicy:
         )
 
     def _owned(self, principal: Principal, action: str, grants: Iterable[Grant]) -> Iterator[Grant]:
-        """The grants within what the owners of types leave to a principal."""
+        """The grants within what the owners of types leave to a principal, and the forms of types."""
         limits = [
             each.limits[action]
             for each in self.types
             if action in each.limits and not each.is_owner(principal)
         ]
+        if action != "subscribe":
+            limits += [each.form for each in self.types if each.form is not None]
         for grant in grants:
             part = simplify(And.of((grant.filter, *limits)), self.schema) if limits else grant.filter
             if part != NOTHING:
                 yield replace(grant, filter=part)
+
+    def may_declare(self, principal: Principal, type: OwnedType, now: int) -> bool:
+        """Whether a principal may declare a type, or declare it anew: a role lets it, and of the types that have
+        notifications in common with it none is another's."""
+        return self.rights(principal, now).owns("types", type.name) and all(
+            each.is_owner(principal) for each in self.types if each.members & type.members
+        )
 
     def _hidden(self, active: Iterable[Role]) -> frozenset[str]:
         """The protected attributes that none of these roles reads."""
@@ -565,7 +616,8 @@ class AccessPolicy:
         """
         for each in self._delegations_to.get(principal.name, ()):
             for given in each.grants.get(action, ()):
-                for part in self.delegable(each, action, given, now):
+                parts = self.delegable(each, action, given, now)
+                for part in self._owned(Principal(each.by), action, parts) if self.types else parts:
                     yield replace(part, role=f"{each.by}'s delegation")
 
     def delegable(self, delegation: Delegation, action: str, given: Filter, now: int) -> Iterator[Grant]:
@@ -666,11 +718,6 @@ class _Filters:
             self._reading.wrong(table, f"{label} {key}", str(error))
             return None
 
-    def of_type(self, name: str) -> Filter:
-        """The filter for all of a type, with those below it where there is a schema."""
-        flat = Constraint(Attribute("type"), Op.EQ, name)
-        return flat if self.schema is None else parse(f"type is {name}", self.schema)
-
     def all(self, table: str, key: str, label: str, texts: Iterable[str]) -> tuple[Filter, ...]:
         read = (self.read(table, key, label, each) for each in texts)
         return tuple(each for each in read if each is not None)
@@ -681,6 +728,12 @@ class _Filters:
         }
         read["advertise"] = read["advertise"] or read["publish"]
         return read
+
+
+def filter_of_type(name: str, schema: Schema | None) -> Filter:
+    """The filter for all of a type, with those below it where there is a schema; FilterError: it has none such."""
+    flat = Constraint(Attribute("type"), Op.EQ, name)
+    return flat if schema is None else parse(f"type is {quote_name(name)}", schema)
 
 
 def _roles(reading: Reading, given: Any, filters: _Filters) -> Iterator[Role]:
@@ -698,7 +751,7 @@ def _roles(reading: Reading, given: Any, filters: _Filters) -> Iterator[Role]:
             when,
             frozenset(role.allow),
             filters.grants("roles", label, role),
-            {kind: names for kind in NAMES if (names := getattr(role, kind)) or kind != "administers"},
+            {kind: names for kind in NAMES if (names := getattr(role, kind)) or kind not in LATER_NAMES},
             role.delegate,
             {each: limit for each in LIMITS if (limit := getattr(role, each)) is not None},
             frozenset(role.reads),
@@ -723,15 +776,17 @@ def _types(reading: Reading, given: Any, filters: _Filters) -> Iterator[OwnedTyp
         read = _TypeTable(**made(_TypeTable, {"": reading.table("types", table, label)}))
         if not read.owners:
             reading.wrong("types", f"{label} owners", "missing: the principals whose type it is")
-        others = Not(filters.of_type(name))
-        limits = {
-            action: Or.of((others, *filters.all("types", action, label, texts)))
-            for action, texts in (
-                *((("subscribe", read.subscribe),) if read.subscribe else ()),
-                *((each, read.publish) for each in ("publish", "advertise")),
+        try:
+            yield OwnedType.of(
+                name,
+                read.owners,
+                subscribe=filters.all("types", "subscribe", label, read.subscribe),
+                publish=filters.all("types", "publish", label, read.publish),
+                form=filters.all("types", "form", label, read.form),
+                schema=filters.schema,
             )
-        }
-        yield OwnedType(name, read.owners, limits)
+        except FairleadError as error:
+            reading.wrong("types", label, str(error))
 
 
 def _delegations(reading: Reading, given: Any, filters: _Filters) -> Iterator[Delegation]:
@@ -880,7 +935,8 @@ def _shown_class(value: KeyClass) -> list[Any]:
 def _shown(value: Role | Delegation | OwnedType) -> list[Any]:
     """The deciding part of the policy, as JSON."""
     if isinstance(value, OwnedType):
-        return [value.name, value.owners, {action: render(each) for action, each in value.limits.items()}]
+        limits = {action: render(each) for action, each in value.limits.items()}
+        return [value.name, value.owners, limits, *([] if value.form is None else [render(value.form)])]
     grants = {action: [render(each) for each in filters] for action, filters in value.grants.items()}
     match value:
         case Role():

@@ -48,8 +48,10 @@ LIMITS: Final = (
 )
 FEW: Final = 8
 """So many grants are gone through one by one."""
-NAMES: Final = ("producers", "clients", "durables", "administers")
+NAMES: Final = ("producers", "clients", "durables", "administers", "types")
 """The kinds of names that belong to principals: those of `administers` are scopes and components."""
+LATER_NAMES: Final = ("administers", "types")
+"""Of these kinds a role has an entry only where it names some, so that policies without are called as before."""
 
 
 @dataclass(frozen=True, slots=True)

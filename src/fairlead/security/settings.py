@@ -102,6 +102,14 @@ class Security:
             shown="none: they end with the broker",
         ),
     ] = None
+    types: Annotated[
+        str | None,
+        Key(
+            "the file that keeps the types that principals declare by a call; brokers may share it",
+            PATH,
+            shown="none: they end with the broker, unless a neighbour knows them",
+        ),
+    ] = None
     log: Annotated[
         str | None, Key("the file that decisions are appended to", PATH, shown="none: they are not recorded")
     ] = None
@@ -111,10 +119,11 @@ class Security:
 
     def problem(self) -> str:
         """The missing settings; empty if it is complete."""
-        given = (self.passwords, self.tokens, self.log, self.keys, self.delegations)
+        given = (self.passwords, self.tokens, self.log, self.keys, self.delegations, self.types)
         if self.policy is None and any(given):
             return (
-                "passwords, tokens, keys, delegations and a log of decisions mean nothing without a `policy`"
+                "passwords, tokens, keys, delegations, types and a log of decisions mean nothing without a"
+                " `policy`"
             )
         return ""
 

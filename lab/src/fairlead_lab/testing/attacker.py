@@ -45,7 +45,9 @@ OWNED: Final[dict[str, dict[str, set[str]]]] = {
     "producers": {"nyse": {"nyse-2"}},
     "durables": {"ada": {"desk"}, "bob": {"desk"}},
     "clients": {"root": {"operator"}},
+    "types": {"nyse": {"Quote", "Trade"}, "xetra": {"Quote"}},
 }
+TYPES: Final = ("Quote", "Trade", "Note", "nyse", "eve~Quote", "scopes")
 MEMBERS: Final = ("ada", "bob", "nyse", "xetra", "root", "east", "eve", "anonymous")
 CONNECTED: Final = {"ada", "bob", "nyse", "xetra", "root", "eve"}
 NAMES: Final = (
@@ -78,8 +80,13 @@ POLICY: Final = {
             "subscribe": ['symbol in {"IBM", "SAP"}'],
             "durables": ["desk", "scopes*"],
         },
-        "nyse": {"members": ["nyse"], "publish": ['symbol in {"IBM", "SAP"}'], "producers": ["nyse-2"]},
-        "xetra": {"members": ["xetra"], "publish": ['symbol = "SAP"']},
+        "nyse": {
+            "members": ["nyse"],
+            "publish": ['symbol in {"IBM", "SAP"}'],
+            "producers": ["nyse-2"],
+            "types": ["Quote", "Trade"],
+        },
+        "xetra": {"members": ["xetra"], "publish": ['symbol = "SAP"'], "types": ["Quote"]},
         "root": {
             "members": ["root"],
             "subscribe": ['symbol in {"IBM", "SAP", "SUN"}'],
@@ -131,7 +138,7 @@ class Allowed:
 
     @staticmethod
     def owns(name: str, kind: str, owned: str) -> bool:
-        """Whether a producer, or the name of a client or of a durable subscriber, is a principal's own."""
+        """Whether a producer, a type, or the name of a client or of a durable subscriber, is a principal's own."""
         if owned == "scopes" or owned.startswith("scopes@"):
             return False
         return owned == name or owned.startswith(f"{name}~") or owned in OWNED[kind].get(name, ())
@@ -204,6 +211,8 @@ class Attack:
         self._clients: list[_Client] = []
         self._published: deque[tuple[str, str]] = deque(maxlen=100)
         """Identities that are published."""
+        self._owners: dict[str, str] = {}
+        """By type that was declared, its owner."""
         self._number = 0
         self._now = 1
 
@@ -325,6 +334,9 @@ class Attack:
             with contextlib.suppress(FairleadError):
                 if self._random.random() < 0.2:
                     given["type"] = "scope change"
+                elif self._random.random() < 0.3:
+                    given["type"] = type = self._random.choice(TYPES)
+                    given["owner"] = self._owners.get(type, "")
                 if self._random.random() < 0.1:
                     given["n"] = 1 << 80  # JSON text
                 given |= {"id": str(self._next()), "by": client.principal.name, "as": client.session.name}
@@ -403,6 +415,40 @@ class Attack:
         if isinstance(message, wire.Listen) and done:
             self.books.check("listening", allowed=who in WRITES, details=who)
 
+    def _declare(self) -> None:
+        """Declare types, or remove them: one's own, and others'."""
+        client = self._client()
+        if client is None:
+            return
+        number, name, who = self._next(), self._random.choice(TYPES), client.principal.name
+        message = self._random.choice(
+            (
+                wire.DeclareType(number, name, publish=self._random.choice(([], ["n > 3"]))),
+                wire.DeclareType(number, name, self._random.choice(([], ["n > 3"])), form=["n >= 0"]),
+                wire.RemoveType(number, name),
+                wire.ReportRequest(number, "types"),
+            )
+        )
+        self._send(client, wire.control(message))
+        self._work()
+        if not any(
+            isinstance(each, wire.Done | wire.Response) and each.number == number for each in client.answers()
+        ):
+            return
+        is_there, is_root = who not in self._allowed.revoked, who == "root"
+        match message:
+            case wire.DeclareType():
+                free = self._owners.get(name, who) == who
+                owns = is_there and free and self._allowed.owns(who, "types", name)
+                self.books.check("declaration", allowed=owns, details=(who, name, self._owners))
+                self._owners[name] = who
+            case wire.RemoveType():
+                allowed = is_there and (self._owners.get(name, who) == who or is_root)
+                self.books.check("removal", allowed=allowed, details=(who, name, self._owners))
+                self._owners.pop(name, None)
+            case _:
+                self.books.check("operation", allowed=is_there and is_root, details=(who, message))
+
     def _renew(self) -> None:
         client = self._client()
         if client is not None:
@@ -458,6 +504,7 @@ class Attack:
         *(_guess,) * 4,
         *(_subscribe,) * 16,
         *(_ask_for,) * 8,
+        *(_declare,) * 3,
         _renew,
         _forge,
         _change_policy,
@@ -505,4 +552,7 @@ class Attack:
         written = notification.get("symbol") in WRITES.get(by, ()) and (
             known or self._allowed.owns(by, "producers", notification.producer)
         )
+        owner, n = notification.get("owner", ""), notification.get("n")
+        is_theirs = not owner or owner == by or (isinstance(n, int) and n > 3)
+        self.books.check("publication of a type", allowed=is_theirs, details=(by, notification))
         self.books.check("publication", allowed=written, details=(by, notification))
