@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,3 +134,54 @@ def test_sinks_with_transactions_are_named_in_the_plan(spark: SparkSession, tmp_
     config = _config(tmp_path, fill(spark, tmp_path), deliveries)
     assert any("got, in transactions" in line for line in Pipeline(config, spark).plan())
     assert {*tables.TABLES} == {"delta", "iceberg"}
+
+
+def test_subscriptions_follow_the_change_feed_of_a_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, events = f"{tmp_path}/asked", f"{tmp_path}/events"
+
+    def asked(*rows: tuple[str, str]) -> DataFrame:
+        return spark.createDataFrame(list(rows), "id string, filter string")
+
+    def publish(first: int, last: int) -> None:
+        _events(spark, first, last).write.mode("append").parquet(events)
+
+    asked(("all", "x >= 0"), ("high", "x > 3"), ("gone", "x = 2")).write.format("delta").save(table)
+    config = _config(tmp_path, {"format": "parquet", "path": events}, {"format": "json"})
+    source = replace(config.subscriptions, path=table, format="delta", watch=True)
+    config = replace(config, subscriptions=source, order=replace(config.order, lateness_us=0, final=False))
+    publish(0, 20)
+    with pytest.raises(PipelineError, match="has no change feed"):
+        Pipeline(config, spark).run()
+    spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    Pipeline(config, spark).run()  # the newest, 19, is held
+    spark.sql(f"UPDATE delta.`{table}` SET filter = 'x < 2' WHERE id = 'high'")
+    spark.sql(f"DELETE FROM delta.`{table}` WHERE id = 'gone'")
+    asked(("new", "x = 4")).write.format("delta").mode("append").save(table)
+    publish(20, 40)
+
+    def crash(*_: Any, **__: Any) -> None:
+        raise PipelineError("crashed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Attempt, "commit", crash)
+        with pytest.raises(PipelineError, match="crashed"):
+            Pipeline(config, spark).run()
+    asked(("late", "true")).write.format("delta").mode("append").save(table)  # for the batch behind
+    Pipeline(config, spark).run()
+    rows = [
+        json.loads(line)
+        for file in (tmp_path / "out" / "deliveries").rglob("part-*")
+        for line in file.read_text().splitlines()
+    ]
+    before = {"all": lambda x: True, "high": lambda x: x > 3, "gone": lambda x: x == 2}
+    after = {"all": lambda x: True, "high": lambda x: x < 2, "new": lambda x: x == 4}
+    wanted = {
+        (id, str(number))
+        for number in range(EVENTS - 1)
+        for id, holds in (before if number < 19 else after).items()
+        if holds(number % 5)
+    }
+    assert {(row["subscriber"], row["id"]) for row in rows} == wanted
+    assert len(rows) == len(wanted)

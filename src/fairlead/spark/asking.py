@@ -1,12 +1,13 @@
 """The subscriptions and patterns of a batch, with the changes since the batch before.
 
-Where subscriptions or patterns are watched, each file is a set of changes. A batch notes which files it takes
-before it takes them (its plan), so that it takes the same ones should it be repeated.
+Where subscriptions or patterns are watched, each file is a set of changes, and so is each version of a table with
+a change feed. A batch notes which it takes before it takes them (its plan), so that it takes the same ones should
+it be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -21,6 +22,7 @@ from fairlead.filters.schema import Schema
 from fairlead.ingest import Rejection
 from fairlead.model.order import BEGINNING, END
 from fairlead.security import AccessPolicy
+from fairlead.spark import feeds
 from fairlead.spark.access import Gate, policy_of
 from fairlead.spark.config import Config, PatternsSource, SubscriptionsSource
 from fairlead.spark.frames import table_of_rows
@@ -259,16 +261,16 @@ def _planned(config: Config, number: int, last: Manifest | None) -> Iterator[Seq
     under another name: nobody has seen anything of the batch yet. One that was there before is carried out as it
     is: a table or a callback may have seen the batch.
     """
-    if not (watched := config.watched):
+    if not config.watched:
         yield ()
         return
     output = Output(config.output)
     files = output.plan(number)
     if made := files is None:
         taken = set() if last is None else set(output.taken(last))
-        files = [file for path in watched for file in _files(path) if file not in taken]
+        files = list(_waiting(config, taken))
         output.keep_plan(number, files)
-    elif gone := next((file for file in files if not _is_there(file)), None):
+    elif gone := next((file for file in files if not _is_there(config, file)), None):
         plan = output.plan_path(number)
         raise PipelineError(
             f"{gone} is missing, and {plan} lists it for batch {number}",
@@ -306,7 +308,7 @@ def read_subscriptions(
             Subscriptions.read(given, directory, schema=schema, spark=spark, extensions=config.extensions)
         )
     # Where files are changes, the first ones are too: replayed from the beginning, the same order gives the same.
-    files = _files(source.path) if files is None else files
+    files = list(_of_source(source)) if files is None else files
     empty = Subscriptions.read((), directory, schema=schema, extensions=config.extensions)
     changed = empty.changed(_granted(_entries(source, files, spark), gate), BEGINNING)
     _check(changed.rejections)
@@ -329,7 +331,7 @@ def read_patterns(
         named = SubscriptionsInput(source.path, source.format, source.options)
         given = named if gate is None else gate.patterns(entries(named, spark, ("id",), PATTERN))
         return ChangedPatterns(Patterns.read(given, schema=schema, spark=spark, extensions=config.extensions))
-    files = _files(source.path) if files is None else files
+    files = list(_of_source(source)) if files is None else files
     empty = Patterns.read((), schema=schema, extensions=config.extensions)
     changes = _entries(source, files, spark, PATTERN)
     changed = empty.changed(changes if gate is None else gate.patterns(changes), BEGINNING)
@@ -364,8 +366,26 @@ def _files(path: str) -> list[str]:
     return [directory.path(name) for name, _ in directory.files()]
 
 
+def _waiting(config: Config, taken: Collection[str]) -> Iterator[str]:
+    """The changes that have not been taken: files, and versions of tables."""
+    for source in (config.subscriptions, config.patterns):
+        if source is not None and source.watch:
+            yield from _of_source(source, taken)
+    if config.scopes is not None and config.scopes.changes is not None:
+        yield from (file for file in _files(config.scopes.changes) if file not in taken)
+
+
+def _of_source(source: PatternsSource, taken: Collection[str] = ()) -> Iterable[str]:
+    """The changes of a source that is watched, without those that have been taken."""
+    if feeds.has_feed(source):
+        return feeds.next_of(source, taken)
+    return (file for file in _files(source.path) if file not in taken)
+
+
 def _files_of(source: PatternsSource, files: Iterable[str]) -> list[str]:
-    """Of the files of changes those of a source."""
+    """Of the changes those of a source."""
+    if feeds.has_feed(source):
+        return list(map(str, feeds.ranges_of(source, files)))
     return _files_in(source.path, files) if source.watch else []
 
 
@@ -374,7 +394,11 @@ def _files_in(path: str, files: Iterable[str]) -> list[str]:
     return [file for file in files if file.startswith(directory)]
 
 
-def _is_there(file: str) -> bool:
+def _is_there(config: Config, file: str) -> bool:
+    """Whether a change can still be read. Of versions of a table, reading them says so."""
+    sources = (each for each in (config.subscriptions, config.patterns) if each is not None)
+    if any(feeds.has_feed(each) and feeds.ranges_of(each, [file]) for each in sources):
+        return True
     directory, _, name = file.rpartition("/")
     return Directory(directory).exists(name)
 
@@ -388,6 +412,12 @@ def _entries(
     source: PatternsSource, files: Iterable[str], spark: SparkSession | None, noun: Noun = SUBSCRIPTION
 ) -> Iterable[Entry]:
     dialect = source.dialect if isinstance(source, SubscriptionsSource) else OWN
+    if feeds.has_feed(source):
+        if spark is None:
+            raise PipelineError(f"{noun.many}: {source.path} cannot be read without Spark")
+        ranges = feeds.ranges_of(source, files)
+        rows = chain.from_iterable(feeds.rows_in(each, source, spark, noun) for each in ranges)
+        return (each._replace(dialect=dialect) for each in rows)
     inputs = (SubscriptionsInput(file, source.format, source.options, dialect=dialect) for file in files)
     return chain.from_iterable(entries(each, spark, noun=noun) for each in inputs)
 

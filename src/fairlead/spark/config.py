@@ -221,7 +221,9 @@ class PatternsSource:
             shown="by the path's ending, else `json`",
         ),
     ] = "json"
-    watch: Annotated[bool, Key("in a stream, take up changes while it runs")] = False
+    watch: Annotated[
+        bool, Key("in a stream, take up changes while it runs: new files, or `delta`'s change feed")
+    ] = False
     options: Annotated[
         Mapping[str, str], Key("options of Spark's reader, such as `sep` for CSV", SETTINGS, public=_public)
     ] = field(default_factory=dict, hash=False)
@@ -558,7 +560,7 @@ class Config:
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """The directories in which a stream looks for changes while it runs."""
+        """The directories and tables in which a stream looks for changes while it runs."""
         sources = (self.subscriptions, self.patterns)
         found = [each.path for each in sources if each is not None and each.watch]
         if self.scopes is not None and self.scopes.changes is not None:

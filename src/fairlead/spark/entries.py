@@ -41,6 +41,7 @@ __all__ = [
     "SubscriptionsInput",
     "entries",
     "entry_of",
+    "frame_rows",
     "read_entry",
     "rejection_of",
     "without_location",
@@ -161,15 +162,21 @@ def entries(
 
 
 def _frame_entries(frame: DataFrame, name: str, columns: Sequence[str], noun: Noun) -> Iterator[Entry]:
+    return (Entry(Location(name), row) for row in frame_rows(frame, name, columns, noun))
+
+
+def frame_rows(
+    frame: DataFrame, name: str, columns: Sequence[str], noun: Noun, extra: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """The rows of a DataFrame, with the columns of a kind of rows and some extra ones; these it must have."""
     missing = [each for each in columns if each not in frame.columns]
     if missing:
         raise PipelineError(f"{name}: {_missing(missing, frame.columns, noun)}")
     if (misspelt := _misspelt(frame.columns, noun)) is not None:
         raise PipelineError(f"{name}: {misspelt}")
-    location = Location(name)
-    table = frame.select(*(each for each in noun.columns if each in frame.columns)).toArrow()
+    table = frame.select(*(each for each in (*noun.columns, *extra) if each in frame.columns)).toArrow()
     for batch in table.to_batches(CHUNK):
-        yield from (Entry(location, row) for row in batch.to_pylist())
+        yield from batch.to_pylist()
 
 
 def _missing(missing: Sequence[str], present: Sequence[str], noun: Noun) -> ValueRefused:
