@@ -26,6 +26,7 @@ KERNEL = (
     | STAGES
     | {*("audit", "broker", "configuration", "dialects", "drawing", "kafka", "log", "markup", "rules")}
     | {"security", "typed"}
+    | {"security", "telemetry"}
 )
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
@@ -45,6 +46,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "kafka": BASE | {"ingest"},
     "log": BASE,
     "security": BASE | {"configuration"},
+    "telemetry": frozenset({"errors", "model"}),
     "rules": BASE | {"scopes", "security"},
     "typed": BASE,
     "audit": BASE | STAGES,
@@ -91,6 +93,7 @@ HOMES: dict[str, frozenset[str]] = {
     "cryptography": frozenset({"security"}),
     "rich": frozenset({"cli"}),
     "psycopg": frozenset({"spark"}),
+    "opentelemetry": frozenset({"telemetry", "testing"}),
     **dict.fromkeys(("confluent_kafka", "fastavro"), frozenset({"kafka", "testing"})),
 }
 

@@ -23,6 +23,7 @@ LIBRARIES = {
         "numpy",
         "psycopg",
         "pyarrow",
+        "opentelemetry",
         "pyspark",
         "rich",
         "uvloop",

@@ -54,6 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_language_options(run)
     run.add_argument("--http", metavar="HOST:PORT", help="where it serves HTTP (default: nowhere)")
     run.add_argument(
+        "--spans", metavar="URL", help="the collector that gets OpenTelemetry spans (default: none)"
+    )
+    run.add_argument(
         "--insecure",
         action="store_true",
         help="to listen beyond this machine without an access policy is meant",
@@ -255,6 +258,8 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         settings = replace(settings, data=arguments.data)
     if arguments.http is not None:
         settings = replace(settings, http=Address.parse(arguments.http))
+    if arguments.spans is not None:
+        settings = replace(settings, spans=arguments.spans)
     if arguments.verbose and settings.log_level != "debug":
         settings = replace(settings, log_level="info")
     if arguments.log_format is not None:

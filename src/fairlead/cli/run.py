@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,6 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="serve figures for Prometheus there, at /metrics, while it runs",
     )
+    parser.add_argument("--spans", metavar="URL", help="the collector that gets OpenTelemetry spans")
     parser.add_argument(
         "--log", choices=("json",), help="tell of each batch on standard error, as a line of JSON"
     )
@@ -157,15 +158,22 @@ def _observers(
         observers.append(
             lambda batch: print(_line_of(config.name, batch, datetime.now(UTC)), file=sys.stderr)
         )
-    if arguments.metrics is None:
-        yield observers
-        return
-    from fairlead.console.pipelines import Figures, served
-    from fairlead.network.addresses import Address
+    with ExitStack() as stack:
+        if arguments.spans is not None:
+            from fairlead.spark.spans import BatchSpans
+            from fairlead.telemetry import Spans
 
-    figures = Figures(config.name, lambda: pipeline.at)
-    with served(figures, Address.parse(arguments.metrics)):
-        yield [*observers, figures.took]
+            spans = Spans.sent_to(arguments.spans, "fairlead-pipeline", config.name)
+            stack.callback(spans.close)
+            observers.append(BatchSpans(config, spans).took)
+        if arguments.metrics is not None:
+            from fairlead.console.pipelines import Figures, served
+            from fairlead.network.addresses import Address
+
+            figures = Figures(config.name, lambda: pipeline.at)
+            stack.enter_context(served(figures, Address.parse(arguments.metrics)))
+            observers.append(figures.took)
+        yield observers
 
 
 def _line_of(name: str, batch: Batch, now: datetime) -> str:

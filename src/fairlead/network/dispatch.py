@@ -104,6 +104,8 @@ class Dispatch:
             return True
         mine = list(taken)
         taken.clear()
+        if self._once.spans is not None:
+            self._once.spans.taken(mine, now)
         try:
             new = self._publications.commit(session, mine, now, append)
         except LogFull as error:
@@ -194,6 +196,8 @@ class Dispatch:
         publisher did not get to know, the two would change places.
         """
         taken = list(taken)
+        if self._once.spans is not None:
+            self._once.spans.refused(taken)
         session.forget(taken)
         session.refuse(taken, str(error))
         session.end(str(error))

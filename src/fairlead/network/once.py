@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fairlead.network.copies import Copies
     from fairlead.network.destinations import Link
     from fairlead.network.ledger import Ledger
+    from fairlead.network.routed import RouteSpans
     from fairlead.network.router import Fanout
     from fairlead.network.sessions import Counters
 
@@ -40,6 +41,8 @@ class Once:
         self._links, self._counters, self._copies = links, counters, copies
         self._delivered = Delivered[tuple[str, str]]()
         self._firsts = None if ledger is None else ledger.firsts
+        self.spans: RouteSpans | None = None
+        """The spans of notifications that name a trace of OpenTelemetry's, where they are wanted."""
 
     def send(
         self,
@@ -55,6 +58,8 @@ class Once:
         What a neighbour has relayed, and is in the log, is the relay as it came. The identity is read from the
         bytes of the notification where the caller does not have it.
         """
+        if self.spans is not None:
+            self.spans.sent(fanout, content, is_relayed=is_relayed)
         if offset == NO_OFFSET and self._copies is not None and not is_relayed:
             if fanout.links:
                 fanout.relay(offset, self._copies.relay_of(content), is_relayed=True)
@@ -78,6 +83,9 @@ class Once:
                 is_relay = are_relayed and (offset != NO_OFFSET or self._copies is not None)
                 self.send(fanout, offset, content, is_relayed=is_relay)
             return
+        if self.spans is not None:
+            for content in contents:
+                self.spans.sent(fanout, content, is_relayed=are_relayed)
         fanout.relay_records(offsets, contents, are_relayed=are_relayed)
         if not fanout.recipients:
             return
@@ -95,6 +103,9 @@ class Once:
             for packed in relays.each:
                 self.send(fanout, NO_OFFSET, packed)
             return
+        if self.spans is not None:
+            for packed in relays.each:
+                self.spans.sent(fanout, packed, is_relayed=False)
         if fanout.recipients and self._links:
             identities = relays.identities
             if self._firsts is not None and self._firsts.latest:

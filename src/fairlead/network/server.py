@@ -41,6 +41,7 @@ from fairlead.network.ledger import RESERVE_BYTES, Ledger, Remember
 from fairlead.network.link_sessions import LinkSession
 from fairlead.network.memory import Holder
 from fairlead.network.node import Node
+from fairlead.network.routed import RouteSpans
 from fairlead.network.sessions import Session
 from fairlead.network.settings import Address, BrokerSettings
 from fairlead.network.tracing import DIRECTORY, SWITCH, Tracer, run_after, sample_of
@@ -48,6 +49,7 @@ from fairlead.network.turns import Turn
 from fairlead.security import Principal
 from fairlead.security.delegations import Delegations
 from fairlead.security.types import DeclaredTypes
+from fairlead.telemetry import Spans
 
 __all__ = ["Server", "run"]
 
@@ -327,6 +329,7 @@ class Server:
         self._listening: asyncio.Server | None = None
         self._scheduled = False
         self._full = self._reported_full = self._reported_crowded = False
+        self._spans: Spans | None = None
         self._syncing: asyncio.Future[int] | None = None
         self._writing: asyncio.Future[Written | None] | None = None
         self.sync_seconds, self.acknowledgement_seconds = Histogram(), Histogram()
@@ -365,6 +368,8 @@ class Server:
         settings = self.settings
         self.authentication = Authentication(settings.security, settings.name, self.loop, micros)
         context = self.tls_context()
+        if settings.spans is not None:
+            self._spans = Spans.sent_to(settings.spans, "fairlead-broker", settings.name)
         ledger = None
         if settings.data is not None:
             ledger = Ledger(
@@ -406,6 +411,8 @@ class Server:
                 raise
             raise NetworkError(f"cannot listen at {settings.listen}: {error.strerror or error}") from None
         self.node.handshakes.url = self.url
+        if self._spans is not None:
+            self.node.once.spans = RouteSpans(settings.name, self._spans, micros)
         self._guard()
         if settings.neighbours is not None:
             self.node.keep_links(settings.neighbours, micros())
@@ -580,6 +587,8 @@ class Server:
             await asyncio.sleep(0)
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=END_S)  # they were cancelled above
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close)
 
     def why_crowded(self) -> str:
         """Why no more connections are taken; nothing, while they are. It is logged once, until there is room."""

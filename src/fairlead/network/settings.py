@@ -318,6 +318,14 @@ class BrokerSettings:
     log_format: Annotated[
         str, Key("the form of log messages: lines of text, or of JSON", one_of(*FORMS), at="log.format")
     ] = "text"
+    spans: Annotated[
+        str | None,
+        Key(
+            "the collector that gets OpenTelemetry spans, such as `http://localhost:4318`",
+            at="telemetry.spans",
+            shown="nowhere",
+        ),
+    ] = None
     access_log: Annotated[bool, Key("every HTTP request is logged, at the level `info`", at="log.access")] = (
         False
     )

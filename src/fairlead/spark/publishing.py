@@ -46,6 +46,7 @@ from fairlead.spark.frames import (
     ranked,
     records_in,
 )
+from fairlead.telemetry import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,6 +117,8 @@ def delivered(
     }
     if attributes is not None:
         told["notification"] = attributes
+        # It is in the trace of OpenTelemetry's that the notification is in.
+        told |= {name: attributes[name] for name in (TRACEPARENT, TRACESTATE) if name in attributes}
     identity = [producer, id]
     if version:
         told["version"] = version
