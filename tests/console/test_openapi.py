@@ -175,6 +175,7 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
                 lambda broker, headers: broker.ask("DELETE", "/subscriptions/nobody", headers=headers)
             ),
             **{("get", path): _as(_asking(path)) for path in ("/status", "/tables", "/metrics")},
+            **{("get", path): _as(_asking(f"{path}?filter=y%3D2")) for path in ("/wants", "/offers")},
         }.items()
         for status, fixture, call in (
             ("401", "guarded", call({})),
@@ -187,6 +188,15 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
         for method, path in (
             ("delete", "/subscriptions/{name}"),
             *(("get", path) for path in ("/status", "/tables", "/metrics")),
+        )
+    },
+    **{
+        ("get", path, status): (fixture, call)
+        for path in ("/wants", "/offers")
+        for status, fixture, call in (
+            ("200", "broker", _get(f"{path}?filter=price%20%3E%201")),
+            ("400", "broker", _get(f"{path}?filter=price%20%3E")),
+            ("503", "small", _while_occupied(_get(f"{path}?filter=true"))),
         )
     },
     ("get", "/events/ws", "421"): ("broker", _socket(headers=ELSEWHERE)),

@@ -42,6 +42,7 @@ from fairlead.conditions import Condition, condition_of
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.delivery.assigning import Terms
 from fairlead.delivery.dead_letters import letter_of
+from fairlead.delivery.discovery import Discovered, Discovery
 from fairlead.delivery.requesting import Event as Published
 from fairlead.delivery.sessions import in_session
 from fairlead.delivery.transacting import refused_member
@@ -527,6 +528,23 @@ class Bus:
                 self._trace.unadvertised(advertisement.producer, advertisement.filter)
             self._happened("unadv", advertisement.producer, advertisement.filter)
             return True
+
+    def wants(self, filter: str | Filter = "true") -> Discovered:
+        """The part of a filter that is subscribed to, without the names of subscribers."""
+        with self._lock:
+            discovery = Discovery(self._parsed(filter), self._schema)
+            for each in self._registry.by_id.values():
+                for wanted in each._question.filters if isinstance(each, Detection) else (each.granted,):
+                    discovery.add(wanted)
+            return discovery.answer()
+
+    def offers(self, filter: str | Filter = "true") -> Discovered:
+        """The part of a filter that is advertised, without the names of producers; not known where nothing is."""
+        with self._lock:
+            discovery = Discovery(self._parsed(filter), self._schema)
+            for each in self._advertised.all:
+                discovery.add(each.filter)
+            return discovery.answer(known=len(self._advertised) > 0)
 
     @property
     def advertisements(self) -> tuple[Advertisement, ...]:

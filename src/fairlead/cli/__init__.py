@@ -36,6 +36,8 @@ COMMANDS: Final = {
     "bridge": "pass records of Kafka on to brokers, or notifications on to Kafka",
     "sub": "subscribe at a broker, and print deliveries",
     "request": "publish a request, and print the replies",
+    "wants": "what of a filter others subscribe to, now or whenever it changes",
+    "offers": "what of a filter others advertise, now or whenever it changes",
     "redrive": "hand out the dead deliveries of a durable subscriber again",
     "top": "watch what brokers are doing, live",
     "topology": "draw the network of brokers, with its routing tables",

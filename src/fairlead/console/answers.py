@@ -12,10 +12,12 @@ from fairlead.network.settings import POLICIES
 
 __all__ = [
     "CloudEvent",
+    "DiscoveredFilters",
     "Health",
     "ProblemDetails",
     "Published",
     "PublishedEvent",
+    "QuestionParameters",
     "Readiness",
     "Record",
     "StreamParameters",
@@ -83,6 +85,21 @@ class StreamParameters(TypedDict):
             ),
         ]
     ]
+
+
+class QuestionParameters(TypedDict):
+    """The parameters of a question about what others want, or offer."""
+
+    filter: Annotated[str, Meta(min_length=1, description="what the question is about")]
+
+
+class DiscoveredFilters(TypedDict):
+    """The part of a filter that others want, or offer: what one of these filters matches."""
+
+    question: str
+    filters: list[str]
+    exact: bool
+    known: bool
 
 
 class CloudEvent(TypedDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -31,6 +31,7 @@ from fairlead.console.streams import EVENT_STREAM, EventStream, converse
 from fairlead.console.views import Network, Within, views
 from fairlead.console.views.network import surveys_within
 from fairlead.console.views.routes import check_site
+from fairlead.delivery.discovery import WHAT, What
 from fairlead.errors import (
     AccessRefused,
     BrokerRefused,
@@ -106,6 +107,7 @@ class Gateway:
                 Route("/events/ws", self._no_socket, methods=["GET"]),
                 WebSocketRoute("/events/ws", self._socket),
                 Route("/subscriptions/{name:path}", self._forget, methods=["DELETE"]),
+                *(Route(f"/{what}", self._discovered(what)) for what in WHAT),
                 Route("/status", self._status),
                 Route("/tables", self._tables),
                 Route("/healthz", self._health),
@@ -341,6 +343,28 @@ class Gateway:
         except (ConnectionEnded, TimeoutError):
             raise Problem(503, "not answered in time", headers={"Retry-After": "1"}) from None
         return Response(status_code=204)
+
+    def _discovered(self, what: What) -> Callable[[Request], Awaitable[Response]]:
+        """The answer to a question about what others want, or offer."""
+
+        async def answer(request: Request) -> Response:
+            self._sites.check_host(request)
+            principal = await self._principal(request)
+            given = request.query_params
+            if [name for name, _ in given.multi_items()] != ["filter"]:
+                raise Problem(400, "a filter is needed, and nothing else; 'true' is about everything")
+            try:
+                async with self._acting(principal) as agent:
+                    found = await agent.request(lambda number: wire.Discover(number, what, given["filter"]))
+            except AccessRefused as error:
+                raise Problem.of(403, error) from None
+            except BrokerRefused as error:
+                raise Problem.of(400, error) from None
+            except (ConnectionEnded, TimeoutError):
+                raise Problem(503, "not answered in time", headers={"Retry-After": "1"}) from None
+            return _json(found)
+
+        return answer
 
     async def _status(self, request: Request) -> Response:
         self._sites.check_host(request)

@@ -13,9 +13,11 @@ import msgspec
 from fairlead import __version__
 from fairlead.console.answers import (
     CloudEvent,
+    DiscoveredFilters,
     Health,
     ProblemDetails,
     Published,
+    QuestionParameters,
     Readiness,
     Record,
     StreamParameters,
@@ -129,6 +131,22 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
             }
         ],
     ),
+    **{
+        (f"/{what}", "get"): Operation(
+            what,
+            f"What of a filter others {verb}, without their names",
+            {
+                200: Answer("the filters", DiscoveredFilters),
+                **_DENIED,
+                **_problems(
+                    _400="the filter, or another parameter, means nothing",
+                    _503="the broker takes no more clients",
+                ),
+            },
+            QuestionParameters,
+        )
+        for what, verb in (("wants", "subscribe to"), ("offers", "advertise"))
+    },
     ("/status", "get"): Operation(
         "status", "How the broker is, in figures", {200: Answer("the figures", Status), **_DENIED}
     ),

@@ -31,11 +31,12 @@ import contextlib
 import logging
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from fairlead.delivery.discovery import Discovered, What, check_what
 from fairlead.delivery.sessions import in_session
 from fairlead.errors import (
     AccessRefused,
@@ -213,6 +214,7 @@ class Client:
         self._advertised: dict[str, str] = {}
         self._advertising: set[int] = set()
         self._listens: dict[str, tuple[str, Callable[[bool], object]]] = {}
+        self._watches: dict[str, tuple[What, str, asyncio.Queue[Discovered]]] = {}
         self._paused = False
         self._closing = False
         self._requester = Requester(self)
@@ -556,6 +558,43 @@ class Client:
         await self.unlisten(await self.listening(filter, heard.append))
         return heard[0]
 
+    async def wants(self, filter: str | Filter = "true") -> Discovered:
+        """The part of a filter that others subscribe to, without their names, and that this client may publish.
+
+        The answer covers every subscription that was acknowledged before the question.
+        """
+        return await self._discovered("wants", filter)
+
+    async def offers(self, filter: str | Filter = "true") -> Discovered:
+        """The part of a filter that others advertise, and that this client may subscribe to. The brokers know it
+        where they route by advertisements."""
+        return await self._discovered("offers", filter)
+
+    async def _discovered(self, what: What, filter: str | Filter, id: str = "") -> Discovered:
+        text = render(filter_of(filter, self._schema))
+        await self._uplink.until(self._flowing)
+        if self._version < wire.DISCOVERY_SINCE:
+            raise BrokerRefused(f"{self.broker} does not say what others want", hint="upgrade the broker")
+        answer = await self._request(lambda number: wire.Discover(number, what, text, id))
+        return Discovered.of(answer, self._schema)
+
+    async def watch(self, what: What, filter: str | Filter = "true") -> AsyncGenerator[Discovered, None]:
+        """The answer of `wants` or `offers` (that is `what`): now, and whenever it changes."""
+        text, name = render(filter_of(filter, self._schema)), self._fresh("w")
+        changes: asyncio.Queue[Discovered] = asyncio.Queue()
+        self._watches[name] = (check_what(what), text, changes)
+        try:
+            last = await self._discovered(what, filter, name)
+            while True:
+                yield last
+                while (answer := await changes.get()) == last:
+                    pass
+                last = answer
+        finally:
+            del self._watches[name]
+            if not self._closing and self._uplink.connected.is_set():
+                self._uplink.tell(wire.Discover(0, what, "", name))
+
     async def status(self) -> dict[str, Any]:
         """The status of the broker, in figures."""
         answer: dict[str, Any] = await self._request(lambda number: wire.ReportRequest(number, "status"))
@@ -701,6 +740,9 @@ class Client:
                         subscription.dropped += count
             case wire.Listening(id, anyone):
                 self._tell_listener(id, anyone)
+            case wire.Discovered(id, answer):
+                if id in self._watches:
+                    self._watches[id][2].put_nowait(Discovered.of(answer, self._schema))
             case wire.Ping():
                 self._uplink.tell(wire.Pong())
             case wire.Bye(reason, _, is_final):
@@ -730,6 +772,8 @@ class Client:
             uplink.tell(wire.Advertise(number, id, text))
         for id, (text, _) in self._listens.items():
             uplink.tell(wire.Listen(0, id, text))
+        for id, (what, text, _) in self._watches.items():
+            uplink.tell(wire.Discover(0, what, text, id))
         self._installing.clear()
         for subscription in list(self._intake.subscriptions.values()):
             if subscription._installed is not None:

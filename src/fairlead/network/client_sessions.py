@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.broker.publications import NO_OFFSET, Entry, Pending
 from fairlead.broker.published import Published
+from fairlead.delivery.discovery import Discovered, What
 from fairlead.errors import FairleadError, Forbidden, LogFull, NotThere
 from fairlead.filters.filter import Filter
 from fairlead.model.order import Identity, identity_of
@@ -70,6 +71,8 @@ class ClientSession(Session):
         """The number of its publications that were admitted, and are not in the log of decisions yet."""
         self.durables: dict[str, Durable] = {}
         self.listens: dict[str, tuple[Filter, bool]] = {}
+        self.discoveries: dict[str, tuple[What, Filter, Discovered]] = {}
+        """The questions whose changed answers it gets, with the last answers."""
         self._filter_sizes: dict[tuple[str, str], int] = {}
         self.filter_bytes = 0
         """The size of the filters that end with the connection."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
+from fairlead.delivery.discovery import Discovered, Discovery, What, check_what
 from fairlead.errors import FairleadError, Forbidden, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.network import wire
@@ -32,6 +33,7 @@ from fairlead.network.peers import Peer
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.network.settings import POLICIES
+from fairlead.routing import Flooding
 from fairlead.security import Delegation, Principal
 from fairlead.security.principals import NOBODY
 from fairlead.security.rights import ACTIONS
@@ -190,7 +192,7 @@ class Clientele:
         self,
         session: ClientSession,
         kind: str,
-        message: wire.Subscribe | wire.Advertise | wire.Listen,
+        message: wire.Subscribe | wire.Advertise | wire.Listen | wire.Discover,
         filter: Filter,
     ) -> None:
         """Count a filter that ends with the connection in the budget of memory."""
@@ -363,13 +365,15 @@ class Clientele:
         if self._version != self._router.version:
             self._version = self._router.version
             for session in self._clients.values():
-                self._unsure.update(((session, id), None) for id in session.listens)
+                self._unsure.update(((session, id), None) for id in (*session.listens, *session.discoveries))
         while self._unsure and left > 0:
             session, id = next(iter(self._unsure))
             del self._unsure[session, id]
             if id in session.listens and not session.ended:
                 self._tell_listening(session, id)
-                left -= sum(map(len, self._broker.tables)) + 1
+            elif id in session.discoveries and not session.ended:
+                self._tell_discovered(session, id)
+            left -= sum(map(len, self._broker.tables)) + 1
 
     def _tell_listening(self, session: ClientSession, id: str, *, first: bool = False) -> None:
         filter, before = session.listens[id]
@@ -385,6 +389,57 @@ class Clientele:
         if first or anyone != before:
             session.tell(wire.Listening(id, anyone))
 
+    # -- what others want, and what they offer -----------------------------------------------------------------
+
+    def _discover(self, session: ClientSession, message: wire.Discover, now: int) -> None:
+        what = check_what(message.what)
+        if message.id and not message.filter:
+            session.discoveries.pop(message.id, None)
+            session.hold_filter("discovery", message.id)
+            session.tell(wire.Done(message.number))
+            return
+        filter = self._filter(session, message.filter, now)
+        asked = self._guard.listened(session, filter, now, "publish" if what == "wants" else "subscribe")
+        answer = self._discovered(session, what, asked)
+        if message.id:
+            session.discoveries[message.id] = what, asked, answer
+            self._hold(session, "discovery", message, asked)
+        if message.number:
+            session.tell(wire.Response(message.number, answer.to_json()))
+        else:  # asked again by a client that has reconnected
+            session.tell(wire.Discovered(message.id, answer.to_json()))
+
+    def _discovered(self, session: ClientSession, what: What, asked: Filter) -> Discovered:
+        broker, discovery = self._broker, Discovery(asked, self._broker.catalogue.schema)
+        is_known = what == "wants" or broker.settings.advertisements is not None
+        # In a hierarchy only the root knows of all subscriptions, and flooding has none of neighbours.
+        if broker.parent is not None or (broker.links and broker.settings.strategy.name == Flooding.name):
+            discovery.assume()
+        elif is_known:
+            self._look_for(session, what, discovery)
+        return discovery.answer(known=is_known)
+
+    def _look_for(self, session: ClientSession, what: What, discovery: Discovery) -> None:
+        """Take the entries of all others into account."""
+        seam = self._broker.seam
+        for interest, destination in self._broker.entries if what == "wants" else self._broker.advertisements:
+            if destination == session.client or (
+                what == "wants" and not seam.reaches(session.client, interest.filter)
+            ):
+                continue
+            # A client's own entry is what it asked for; that of a neighbour may stand for several.
+            if not discovery.add(
+                seam.undeclare(interest.filter), exact=destination not in self._broker.links
+            ):
+                return
+
+    def _tell_discovered(self, session: ClientSession, id: str) -> None:
+        what, asked, before = session.discoveries[id]
+        answer = self._discovered(session, what, asked)
+        if answer != before:
+            session.discoveries[id] = what, asked, answer
+            session.tell(wire.Discovered(id, answer.to_json()))
+
     _HANDLERS: Final[dict[type, Callable[[Any, ClientSession, Any, int], None]]] = {
         wire.Subscribe: _subscribe,
         wire.Unsubscribe: _unsubscribe,
@@ -398,6 +453,7 @@ class Clientele:
         wire.Cut: _cut,
         wire.Request: _request,
         wire.Listen: _listen,
+        wire.Discover: _discover,
         wire.ReportRequest: _ask,
         wire.Authenticate: _authenticate,
         wire.Delegate: _delegate,

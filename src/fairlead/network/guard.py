@@ -267,12 +267,13 @@ class Guard:
         if self._access is not None and self._access.policy.tell:
             session.tell(wire.Granted(grant.id, render(grant.filter), grant.advertisement))
 
-    def listened(self, session: ClientSession, filter: Filter, now: int) -> Filter:
-        """The filter whose subscribers a client may learn of: only of notifications that it may publish."""
+    def listened(self, session: ClientSession, filter: Filter, now: int, right: str = "publish") -> Filter:
+        """The filter whose subscribers a client may learn of: only of notifications that it may publish; and whose
+        producers: only of those that it may subscribe to."""
         if self._access is None:
             return filter
         rights = self._access.rights(session.client, now)
-        decision = rights.may("publish", filter, now)
+        decision = rights.may(right, filter, now)
         self.records.add(session.client, rights, replace(decision, action="listen"), self._access.policy, now)
         if decision.granted is None:
             raise Forbidden(decision.reason)

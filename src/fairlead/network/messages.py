@@ -22,6 +22,8 @@ __all__ = [
     "Cut",
     "DeclareType",
     "Delegate",
+    "Discover",
+    "Discovered",
     "Done",
     "Dropped",
     "Granted",
@@ -277,6 +279,16 @@ class Listen(_Message, frozen=True):
     filter: str = ""
 
 
+class Discover(_Message, frozen=True):
+    """Say what of a filter others want (`wants`), or offer (`offers`). With an id also when that changes; with an
+    id and no filter: no more."""
+
+    number: int
+    what: str
+    filter: str = ""
+    id: str = ""
+
+
 class Authenticate(_Message, frozen=True):
     """New credentials of the same principal, before the others expire."""
 
@@ -422,6 +434,13 @@ class Listening(_Message, frozen=True):
     anyone: bool
 
 
+class Discovered(_Message, frozen=True):
+    """A changed answer to the question with this id, as `fairlead.delivery.discovery` has it."""
+
+    id: str
+    answer: Any
+
+
 # -- between brokers -------------------------------------------------------------------------------------------
 
 InterestText: TypeAlias = tuple[str, str]
@@ -537,6 +556,7 @@ Control: TypeAlias = (
     | Cut
     | Request
     | Listen
+    | Discover
     | ReportRequest
     | Authenticate
     | Delegate
@@ -554,6 +574,7 @@ Control: TypeAlias = (
     | Dropped
     | Credit
     | Listening
+    | Discovered
     | Table
     | InterestsChanged
     | Notice

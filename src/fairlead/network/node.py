@@ -100,7 +100,7 @@ ANSWERED_AT_ONCE: Final = 1 << 14
 """So many bytes of answers take a turn: in a large network, one answer may take long."""
 INTERESTED: Final = (wire.Table, wire.InterestsChanged, wire.Notice, wire.Notices)
 """Messages of neighbours that have filters."""
-SLOW_REQUESTS: Final = frozenset({wire.Listen})
+SLOW_REQUESTS: Final = frozenset({wire.Discover, wire.Listen})
 """Requests that compare many filters: the next one has to wait for a turn."""
 
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from fairlead.delivery.discovery import Discovered, What
 from fairlead.errors import ConnectionEnded, NotAcknowledged, SubscriptionEnded, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
@@ -332,6 +333,28 @@ class Client:
     def anyone_listens(self, filter: str | Filter) -> bool:
         """Whether anyone, but this client, listens to what a filter matches."""
         return self._wait(self._client.anyone_listens(filter))
+
+    def wants(self, filter: str | Filter = "true") -> Discovered:
+        """The part of a filter that others subscribe to, without their names, and that this client may publish."""
+        return self._wait(self._client.wants(filter))
+
+    def offers(self, filter: str | Filter = "true") -> Discovered:
+        """The part of a filter that others advertise, as far as this client may subscribe to it."""
+        return self._wait(self._client.offers(filter))
+
+    def watch(self, what: What, filter: str | Filter = "true") -> Generator[Discovered, None, None]:
+        """The answer of `wants` or `offers` (that is `what`): now, and whenever it changes."""
+        answers = self._client.watch(what, filter)
+
+        async def following() -> Discovered:
+            return await anext(answers)
+
+        try:
+            while True:
+                yield self._wait(following())
+        finally:
+            if self._loop is not None:  # the client may be closed before who iterates has let go
+                self._wait(answers.aclose())
 
     def status(self) -> dict[str, Any]:
         """The status of the broker, in figures."""

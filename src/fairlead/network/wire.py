@@ -88,6 +88,8 @@ from fairlead.network.messages import (
     Cut,
     DeclareType,
     Delegate,
+    Discover,
+    Discovered,
     Done,
     Dropped,
     Granted,
@@ -159,6 +161,8 @@ __all__ = [
     "Cut",
     "DeclareType",
     "Delegate",
+    "Discover",
+    "Discovered",
     "Done",
     "Dropped",
     "Frames",
@@ -359,6 +363,8 @@ TRANSACTIONS_SINCE: Final = 7
 """The version from which on brokers know of transactions."""
 ATTEMPTS_SINCE: Final = 7
 """The version from which on clients know of attempts."""
+DISCOVERY_SINCE: Final = 7
+"""The version from which on brokers say what others want."""
 CUTS_SINCE: Final = 7
 """The version from which on brokers answer for cuts."""
 

@@ -47,7 +47,7 @@ from typing import Any, Final, NamedTuple
 from fairlead.errors import FairleadError, ScopeError
 from fairlead.filters import Filter
 from fairlead.filters.constraint import Constraint, Op
-from fairlead.filters.filter import And, leaves
+from fairlead.filters.filter import EVERYTHING, And, leaves
 from fairlead.filters.terms import Attribute
 from fairlead.model import Multi, Notification, Record
 from fairlead.model.encoding import format_json, notification_from_json, notification_to_json, parse_json
@@ -297,6 +297,11 @@ class BrokerScoping(Scoping):
         # A component sees what it publishes; where an open edge leads there and back, that follows.
         if self._names or not any(each.in_filters == () and each.out_filters == () for each in parents):
             yield f"={component}"
+
+    def undeclare(self, entry: Filter) -> Filter:
+        parts = entry.parts if isinstance(entry, And) else (entry,)
+        kept = And.of(each for each in parts if not (isinstance(each, Constraint) and each.term == _ENTRIES))
+        return EVERYTHING if any(_tokens_in(kept)) else kept
 
     def reaches(self, who: str, entry: Filter) -> bool:
         component, graph = component_of(who), self._plan.graph

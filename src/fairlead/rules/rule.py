@@ -150,6 +150,10 @@ class Rule:
         """
         return filter
 
+    def undeclare(self, entry: Filter) -> Filter:
+        """The filter of a routing entry without what `declare` has added, or a wider one. Pure."""
+        return entry
+
     def reaches(self, who: str, entry: Filter) -> bool:
         """Whether notifications of a client can come to the subscriber of a routing entry at all. Pure."""
         return True

@@ -219,6 +219,12 @@ class Seam:
             filter = rule.declare(who, filter)
         return filter
 
+    def undeclare(self, entry: Filter) -> Filter:
+        """The subscription that a routing entry is for, or a wider filter."""
+        for rule in self._declaring:
+            entry = rule.undeclare(entry)
+        return entry
+
     def reaches(self, who: str, entry: Filter) -> bool:
         """Whether notifications of a client can come to the subscriber of a routing entry at all."""
         return all(rule.reaches(who, entry) for rule in self._declaring)
