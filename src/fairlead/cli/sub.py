@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairlead.filters.filter import Filter
     from fairlead.filters.schema import Schema
     from fairlead.model import Notification
-    from fairlead.network.sync import Client, Detection, Subscription
+    from fairlead.network.sync import Client, Detection, HostedDetection, Subscription
 
 __all__ = ["configure", "line_of", "record_of"]
 
@@ -74,6 +74,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fair",
         metavar="TEXT",
         help="the relations of a fair subscription, as in 'A.x < B.y'; in event time, too",
+    )
+    parser.add_argument(
+        "--hosted",
+        action="store_true",
+        help="with --pattern or --fair: a detector at a broker finds them, the same for all who ask for the same",
     )
     parser.add_argument(
         "--ordered",
@@ -143,7 +148,9 @@ APART: Final = {
         "json",
         "shared",
         "ordered",
+        "hosted",
     ),
+    "hosted": ("lateness", "clock", "shared"),
     "pattern": ("filter", "wanted", "durable", "fair", "ordered"),
     "fair": ("filter", "wanted", "durable", "ordered"),
     "ordered": ("shared", "attempts_max", "accept_within"),
@@ -153,6 +160,7 @@ APART: Final = {
 WITH: Final = {
     "lateness": ("ordered", "pattern", "fair"),
     "clock": ("ordered", "pattern", "fair"),
+    "hosted": ("pattern", "fair"),
     "until": ("ordered",),
     "backfill": ("ordered",),
     "context": ("ordered",),
@@ -171,8 +179,9 @@ OPTIONS: Final = {
 }
 WHY: Final = {
     "forget": "it ends a durable subscriber, and nothing else is done",
-    "pattern": "it takes no filter, and is not durable; --since can be combined with it",
-    "fair": "it takes no filter, and is not durable; --since can be combined with it",
+    "pattern": "it takes no filter, and is durable with --hosted only; --since can be combined with it",
+    "fair": "it takes no filter, and is durable with --hosted only; --since can be combined with it",
+    "hosted": "lateness and clock are the host's, which all share: [detection] of broker.toml",
     "durable": "what waits for it waits in the log, however slow it is",
     "ordered": "what comes again, or is shared, is not in the total order",
 }
@@ -183,7 +192,7 @@ def _checked(arguments: argparse.Namespace, schema: Schema | None) -> Filter | N
     given = {name for name, value in vars(arguments).items() if value is not None and value is not False}
     for name, others in APART.items():
         for other in others:
-            if {name, other} <= given:
+            if {name, other} <= given and (other != "durable" or name == "forget" or "hosted" not in given):
                 raise BadInput(f"{_option(name)} and {_option(other)} do not go together", hint=WHY[name])
     for name, others in WITH.items():
         if name in given and given.isdisjoint(others):
@@ -209,7 +218,7 @@ def _option(name: str) -> str:
 
 def _subscribed(
     client: Client, filter: Filter | None, schema: Schema | None, arguments: argparse.Namespace
-) -> Subscription | Detection:
+) -> Subscription | Detection | HostedDetection:
     since = _since(arguments.since)
     if arguments.pattern is not None or arguments.fair is not None:
         from fairlead.correlation import fair, patterns
@@ -219,6 +228,10 @@ def _subscribed(
             query = read_text(fair.parse, arguments.fair, schema, "--fair")
         else:
             query = read_text(patterns.parse, arguments.pattern, schema, "--pattern")
+        if arguments.hosted:
+            hosted = client.hosted(query, durable=arguments.durable or "", since=since)
+            note(f"{hosted.host} detects for {client.broker}: {query}")
+            return hosted
         detection = client.detect(query, lateness=arguments.lateness or "0s", since=since)
         note(f"detecting at {client.broker}: {query}")
         return detection
@@ -270,7 +283,7 @@ def _since(given: str | None, option: str = "--since") -> int | None:
         ) from None
 
 
-def _show(query: Subscription | Detection, arguments: argparse.Namespace) -> int:
+def _show(query: Subscription | Detection | HostedDetection, arguments: argparse.Namespace) -> int:
     dropped = 0
     for shown in count():
         if shown == arguments.most:

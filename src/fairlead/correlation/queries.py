@@ -56,7 +56,7 @@ from fairlead.filters.schema import Schema
 from fairlead.model import Multi, Notification
 from fairlead.model.order import BEGINNING, END, OrderKey
 
-__all__ = ["Failure", "Query", "QueryLike", "QuerySet", "Result", "rank_of"]
+__all__ = ["Careful", "Failure", "Query", "QueryLike", "QuerySet", "Result", "rank_of"]
 
 QueryLike: TypeAlias = str | patterns.Pattern | Expression | fair.Subscription
 """The forms of a query: text, a value, or the result of Python calls."""
@@ -166,7 +166,7 @@ class QuerySet:
         """`live`: the order of fair subscriptions is that of the calls of `relations`, not that of time."""
         self._live = live
         self._engine = engine
-        self._engines: list[_Careful] = []
+        self._engines: list[Careful] = []
         self._relating = Relating(self._careful)
         self._detector = patterns.Detector(self._careful(), maker=None if live else self._relating)
         self._relations = RelationDetector(self._careful())
@@ -179,8 +179,8 @@ class QuerySet:
         self._until: dict[str, int] = {}
         """When queries end that have not ended."""
 
-    def _careful(self) -> _Careful:
-        self._engines.append(_Careful(self._engine()))
+    def _careful(self) -> Careful:
+        self._engines.append(Careful(self._engine()))
         return self._engines[-1]
 
     def __len__(self) -> int:
@@ -334,7 +334,7 @@ class QuerySet:
         ]
 
 
-class _Careful:
+class Careful:
     """An engine that continues where a filter fails: that filter does not match, and the failure is recorded."""
 
     def __init__(self, engine: Engine) -> None:

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from fairlead.filters.schema import Schema
     from fairlead.log.lineage import Lineage
     from fairlead.network.detection import Detection
+    from fairlead.network.hosted import HostedDetection
     from fairlead.network.reports import TypeStatus
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
@@ -479,6 +480,25 @@ class Client:
 
         made = OrderedDetection if is_ordered(order) else Detection
         return made(self, Query.of(pattern, choice, self._schema), lateness, since, publish=publish)
+
+    def hosted(
+        self,
+        pattern: QueryLike,
+        *,
+        choice: fair.Choice | str | None = None,
+        durable: str = "",
+        since: Since | None = None,
+    ) -> HostedDetection:
+        """Subscribe to what a detector at a broker finds: the composite events of a pattern, or the relations of a
+        fair subscription.
+
+        All who ask for the same get the same results in the same order. The detector begins with the first of
+        them, is found by hash among the hosts of the network, and goes on where it was when its broker is killed.
+        """
+        from fairlead.correlation.queries import Query
+        from fairlead.network.hosted import HostedDetection
+
+        return HostedDetection(self, Query.of(pattern, choice, self._schema), durable, since)
 
     async def forget(self, durable: str, filter: str | Filter | None = None) -> None:
         """End a durable subscriber, with its backlog.

@@ -116,6 +116,7 @@ class Inspection:
                 for name, durable in self._durables.items()
                 if not durable.ends
             },
+            "detections": self._operations.detections(),
             "security": self._guard.status(),
         }
 

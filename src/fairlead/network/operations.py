@@ -17,7 +17,7 @@ from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.ledger import Ledger
-from fairlead.network.reports import Backlog
+from fairlead.network.reports import Backlog, DetectionStatus
 
 __all__ = ["OPERATOR", "Operations"]
 
@@ -40,9 +40,11 @@ class Operations:
         self._clients, self._durables = clients, durables
         self.is_draining = False
         self.reload: Callable[[], None] = lambda: None
+        """Read certificates, keys and the policy anew; FairleadError where they are wrong. The driver's to do."""
         self.trace: Callable[[str], None] = lambda sample: None
         """Begins a trace of a sample, or ends it where that is "off". The driver's to do."""
-        """Read certificates, keys and the policy anew; FairleadError where they are wrong. The driver's to do."""
+        self.detections: Callable[[], dict[str, DetectionStatus]] = dict
+        """The detectors that this broker hosts. The driver's to say."""
 
     def check(self, name: str) -> None:
         """ProtocolError, if a client of this name is not taken in now."""

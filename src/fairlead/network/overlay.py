@@ -311,6 +311,11 @@ def _disagreements(settings: Mapping[str, BrokerSettings], topology: Topology) -
     routes = {name: agreed(each.routing) for name, each in settings.items()}
     if len(set(routes.values())) > 1:
         yield "[routing]", f"all brokers of a network route alike, but {_parties(routes)}"
+    hosts = {name: ", ".join(each.detectors) or "none" for name, each in settings.items()}
+    if len(set(hosts.values())) > 1:
+        yield "[detection] hosts", f"one list for all, or a query would have two homes; but {_parties(hosts)}"
+    for name in sorted({name for each in settings.values() for name in each.detectors} - settings.keys()):
+        yield "[detection] hosts", f"there is no broker {name!r}"
     frames = {name: f"{each.limits.frame_bytes:,}" for name, each in settings.items()}
     if len(set(frames.values())) > 1:
         reason = "or longer notifications could not be forwarded"

@@ -13,6 +13,7 @@ __all__ = [
     "Absent",
     "Backlog",
     "Count",
+    "DetectionStatus",
     "DurableStatus",
     "LinkStatus",
     "LogStatus",
@@ -108,6 +109,18 @@ class SecurityStatus(TypedDict):
     log_failed: bool
 
 
+class DetectionStatus(TypedDict):
+    """A detector that the broker hosts: its query, the events that it has heard, its results, the events that came
+    too late, and those that wait for time to pass; whether every broker knows what it subscribes to."""
+
+    query: str
+    events: Count
+    results: Count
+    late: Count
+    held: Count
+    ready: bool
+
+
 class Status(TypedDict):
     """The status of a broker, in figures."""
 
@@ -133,6 +146,7 @@ class Status(TypedDict):
     links: dict[str, LinkStatus]
     waiting: dict[str, Waiting]
     durables: dict[str, DurableStatus]
+    detections: dict[str, DetectionStatus]
     security: SecurityStatus
 
 

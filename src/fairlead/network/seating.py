@@ -9,20 +9,20 @@ and gets the publications again that it had not accepted, of which it knows whic
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fairlead.errors import FairleadError, NetworkError, ScopeError
+from fairlead.errors import NetworkError, ScopeError
 from fairlead.model import Notification
 from fairlead.network.client import Client, connect
+from fairlead.network.journal import Journal
+from fairlead.network.roles import publish_all
 from fairlead.network.scoping import ScopeChanges
 from fairlead.network.subscriptions import Delivery
 from fairlead.rules.integrated import SEAT, BrokerScoping
-from fairlead.rules.seat import Entry, Seat
+from fairlead.rules.seat import Seat
 
 if TYPE_CHECKING:
     from fairlead.network.settings import BrokerSettings
@@ -31,34 +31,23 @@ __all__ = ["Seating", "decide", "seating_of"]
 
 log: Final = logging.getLogger(__name__)
 FILE: Final = "seat.jsonl"
-AT_ONCE: Final = 64
-"""The number of outcomes that are published together."""
-COMPACTED_BYTES: Final = 1 << 20
-"""The file is written anew when it has grown by so much, and to more than twice its length before."""
 
 
 class Seating:
     """The seat of a broker, as a file has it."""
 
     def __init__(self, rule: BrokerScoping, path: Path) -> None:
-        self._path = path
         self.seat = Seat(rule)
         self.unpublished: list[Notification] = []
         """Outcomes that may not have been published when the broker stopped."""
-        self._length = 0
-        if path.exists():
-            self._read()
-        self._file = open(path, "ab")  # noqa: SIM115  # open as long as the broker runs
-        self.seat.journal = self._write
+        self.journal = Journal(path)
+        self._read()
+        self.seat.journal = self.journal.write
 
     def _read(self) -> None:
         made: list[tuple[int, Notification]] = []
         done = 0
-        for line in self._path.read_bytes().split(b"\n"):
-            try:
-                entry = json.loads(line)
-            except ValueError:  # the last one, where the broker was killed while it wrote: it comes again
-                continue
+        for entry in self.journal.entries():
             if "done" in entry:
                 done = entry["done"]
             else:
@@ -66,42 +55,17 @@ class Seating:
                 done = max(done, entry.get("number", 0))
         self.unpublished = [each for number, each in made if number > done]
 
-    def _write(self, entry: Entry) -> None:
-        written = b"\n" + json.dumps(entry).encode()  # a torn line before it stays a line of its own
-        self._length += len(written)
-        self._file.write(written)
-        self._file.flush()
-
-    def sync(self) -> None:
-        """Have all that is written on the disk."""
-        os.fsync(self._file.fileno())
-
     def published(self) -> None:
         """Note that all that followed from the steps so far is in the log of the broker."""
-        self._write({"done": self.seat.number})
-        if self._length > COMPACTED_BYTES:
-            self._compact()
-
-    def _compact(self) -> None:
-        try:
-            whole = json.dumps(self.seat.snapshot()).encode()
-        except ScopeError as error:
-            log.warning("the file of the seat cannot be shortened: %s", error)
-            self._length = 0
-            return
-        beside = self._path.with_suffix(".new")
-        with open(beside, "wb") as file:
-            file.write(whole)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
-        self._file.close()
-        self._file = open(self._path, "ab")  # noqa: SIM115
-        self._length = -len(whole)  # as much again before the next time
-
-    def close(self) -> None:
-        """Write no more."""
-        self._file.close()
+        self.journal.write({"done": self.seat.number})
+        if self.journal.is_long:
+            try:
+                whole = self.seat.snapshot()
+            except ScopeError as error:
+                log.warning("the file of the seat cannot be shortened: %s", error)
+                self.journal.defer()
+            else:
+                self.journal.replace(whole)
 
 
 def seating_of(settings: BrokerSettings, changes: ScopeChanges | None) -> Seating | None:
@@ -158,20 +122,12 @@ async def decide(
             if arriving is not None:
                 arriving.cancel()
             client._abandon()  # the broker stops, and answers no more
-            seating.close()
+            seating.journal.close()
 
 
 async def _publish(client: Client, seating: Seating, outcomes: list[Notification]) -> None:
     """Publish what follows from steps, which are on the disk before."""
-    if not outcomes:
-        return
-    seating.sync()
-    for start in range(0, len(outcomes), AT_ONCE):
-        some = outcomes[start : start + AT_ONCE]
-        answers = await asyncio.gather(*map(client.publish, some), return_exceptions=True)
-        for outcome, answer in zip(some, answers, strict=True):
-            if isinstance(answer, FairleadError):
-                log.error("the outcome %s of the seat is refused: %s", outcome.id, answer)
-            elif isinstance(answer, BaseException):
-                raise answer
-    seating.published()
+    if outcomes:
+        seating.journal.sync()
+        await publish_all(client, outcomes, "the seat")
+        seating.published()

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -50,6 +50,11 @@ from fairlead.security import Principal
 from fairlead.security.delegations import Delegations
 from fairlead.security.types import DeclaredTypes
 from fairlead.telemetry import Spans
+
+if TYPE_CHECKING:
+    from fairlead.network.hosting import Hosting
+    from fairlead.network.scoping import ScopeChanges
+    from fairlead.network.seating import Seating
 
 __all__ = ["Server", "run"]
 
@@ -383,11 +388,16 @@ class Server:
             broker = settings.broker()
             changes = seating = None
             if settings.scopes is not None:
-                from fairlead.network.scoping import follow, scope_changes
-                from fairlead.network.seating import decide, seating_of
+                from fairlead.network.scoping import scope_changes
+                from fairlead.network.seating import seating_of
 
                 changes = scope_changes(settings, broker.seam.rules)
                 seating = seating_of(settings, changes)
+            hosting = None
+            if settings.name in settings.detectors:
+                from fairlead.network.hosting import hosting_of
+
+                hosting = hosting_of(settings, micros)
             self.node = Node(
                 broker,
                 ledger,
@@ -422,8 +432,16 @@ class Server:
         self._dial_all()
         self.node.memory.add(self._holders)
         self._begin(self._housekeeping())
+        self._begin_roles(changes, seating, hosting)
+
+    def _begin_roles(
+        self, changes: ScopeChanges | None, seating: Seating | None, hosting: Hosting | None
+    ) -> None:
+        """Have the clients in this process begin that do something for the network."""
+        settings, node, own = self.settings, self.node, self.authentication.own
         if changes is not None:
-            node, own = self.node, self.authentication.own
+            from fairlead.network.scoping import follow
+            from fairlead.network.seating import decide
 
             changed = asyncio.Event()
 
@@ -437,6 +455,9 @@ class Server:
                 seating.seat.end = lambda: node.dispatch.end
                 seating.seat.changed = lambda: node.interests.redeclare(micros())
                 self._begin(decide(self.url, settings, seating, own, changed=changed, now=micros))
+        if hosting is not None:
+            node.operations.detections = hosting.status
+            self._begin(hosting.run(self.url, settings, own))
 
     def _guard(self) -> None:
         """Have the node know by which credentials and policy it decides; say so where it does by none."""

@@ -303,6 +303,46 @@ class BrokerSettings:
             shown="none: such graphs are refused",
         ),
     ] = None
+    detectors: Annotated[
+        tuple[str, ...],
+        Key(
+            "the names of the brokers, each with a log, that detect patterns and fair subscriptions for clients;"
+            " the same at every broker",
+            at="detection.hosts",
+            shown="none: clients detect by themselves",
+        ),
+    ] = ()
+    lateness_seconds: Annotated[
+        float,
+        Key(
+            "how far behind the newest event others may be, and still be in time",
+            SECONDS,
+            at="detection.lateness",
+        ),
+    ] = 0.0
+    detection_clock: Annotated[
+        bool,
+        Key(
+            "time passes while nothing comes, as the clock of the host says: for events that have the time of now",
+            at="detection.clock",
+        ),
+    ] = False
+    linger_seconds: Annotated[
+        float,
+        Key(
+            "how long a detector goes on after its last subscriber has gone",
+            SECONDS,
+            at="detection.linger",
+        ),
+    ] = 300.0
+    keep_detector_seconds: Annotated[
+        float,
+        Key(
+            "how long a detector goes on for a durable subscriber that is away",
+            SECONDS,
+            at="detection.keep",
+        ),
+    ] = 604_800.0
     limits: Limits = Limits()
     tls: Tls | None = None
     security: Security = OPEN
@@ -375,6 +415,27 @@ class BrokerSettings:
         """The promises that a combination of settings could not keep: the key, and why, in a sentence."""
         yield from (("[routing] cyclic", problem) for problem in self._unkept_by_redundancy())
         yield from (("[routing] hierarchical", problem) for problem in self._unkept_in_a_hierarchy())
+        yield from (("[detection] hosts", problem) for problem in self._unkept_by_detectors())
+
+    def _unkept_by_detectors(self) -> Iterator[str]:
+        if not self.detectors:
+            return
+        if self.cyclic:
+            yield (
+                "by several ways, no broker knows that all before a moment has come, so that detectors would see"
+                " no total order: leave `cyclic` out"
+            )
+        if self.advertisements is not None:
+            yield "nobody has advertised what detectors publish: leave `advertisements` out"
+        if self.data is None and self.name in self.detectors:
+            yield "a detector goes on from the log where it was: leave `memory` out at hosts"
+        if self.schema is not None:
+            yield "detectors publish composites, whose types the schema does not have: leave `schema` out"
+        if self.scopes is not None or self.security.policy is not None:
+            yield (
+                "composites would show what their subscribers may not see of the events: with [scopes] or an"
+                " access policy, clients detect by themselves"
+            )
 
     def _unkept_in_a_hierarchy(self) -> Iterator[str]:
         if self.hierarchical is False:
@@ -478,7 +539,17 @@ NAMELESS: Final = "with flooding and merging, routing entries do not say whose t
 UNTRUSTED: Final = "a broker that is not trusted with everything would see all versions"
 BROKER_FILE: Final = file_of(BrokerSettings)
 """`broker.toml`. Every key may be left out."""
-COMMON: Final = ("routing", "retention", "identities", "scopes", "limits", "tls", "security", "log")
+COMMON: Final = (
+    "routing",
+    "retention",
+    "identities",
+    "scopes",
+    "detection",
+    "limits",
+    "tls",
+    "security",
+    "log",
+)
 """The tables that brokers can have in common."""
 
 

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from fairlead.delivery import Late
     from fairlead.filters.schema import Schema
     from fairlead.log.lineage import Lineage
-    from fairlead.network import detection
+    from fairlead.network import detection, hosted
     from fairlead.network.reports import TypeStatus
     from fairlead.security.credentials import Credentials
     from fairlead.security.sealing import Sealer
     from fairlead.typed import Typed
 
-__all__ = ["Client", "Delivery", "Detection", "Subscription", "Transaction", "connect"]
+__all__ = ["Client", "Delivery", "Detection", "HostedDetection", "Subscription", "Transaction", "connect"]
 
 T = TypeVar("T")
 INSTALL_S: Final = 30.0
@@ -276,6 +276,23 @@ class Client:
             return made
 
         return Detection(self, self._wait(detect()))
+
+    def hosted(
+        self,
+        pattern: str | patterns.Pattern | Expression | fair.Subscription,
+        *,
+        choice: fair.Choice | str | None = None,
+        durable: str = "",
+        since: Since | None = None,
+    ) -> HostedDetection:
+        """Subscribe to what a detector at a broker finds, as the asynchronous client does."""
+
+        async def subscribe() -> hosted.HostedDetection:
+            made = self._client.hosted(pattern, choice=choice, durable=durable, since=since)
+            await made.installed()
+            return made
+
+        return HostedDetection(self, self._wait(subscribe()))
 
     def forget(self, durable: str, filter: str | Filter | None = None) -> None:
         """End a durable subscriber, or one of its subscriptions: the broker retains nothing more for it."""
@@ -708,6 +725,55 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client._wait(self._transaction.__aexit__(kind, error, trace))
+
+
+class HostedDetection(_Reading):
+    """The composites of a pattern, or the relations of a fair subscription, from a detector at a broker: iterate
+    over it, or wait for `get()`."""
+
+    def __init__(self, client: Client, made: hosted.HostedDetection) -> None:
+        super().__init__(client)
+        self._detection = made
+
+    @property
+    def pattern(self) -> patterns.Pattern | fair.Subscription:
+        """The query."""
+        return self._detection.pattern
+
+    @property
+    def host(self) -> str:
+        """The broker that detects."""
+        return self._detection.host
+
+    @property
+    def dropped(self) -> int:
+        """At most so many results were dropped, because this client or a link was slow."""
+        return self._detection.dropped
+
+    def get(self, timeout: float | None = None) -> Notification:
+        """The next result; waits for it, at most `timeout` seconds, then TimeoutError. The one before is dealt
+        with by asking."""
+        return self._take(self._detection.get, timeout)
+
+    def __iter__(self) -> Iterator[Notification]:
+        while True:
+            try:
+                found = self.get()
+            except SubscriptionEnded:
+                return
+            yield found
+
+    def close(self) -> None:
+        """Unsubscribe. A durable subscription is released, and what the detector finds waits for it."""
+        self._client._wait(self._detection.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client._wait(self._detection.__aexit__(kind, error, trace))
 
 
 class Detection(_Reading):
