@@ -182,7 +182,7 @@ def test_the_prompt_prints_what_a_detector_finds(
     assert main([*common, "--timeout", "0"]) == 1
     with sync.connect(server.url) as client:
         for number, type in enumerate("ABA"):
-            client.publish(event(number, number, type=type))
+            client.publish(event(number, number * 2_000_000, type=type))
     assert main([*common, "-n", "1", "--json"]) == 0
     output = capsys.readouterr()
     assert "b detects for b: spike: A followed by B" in output.err + output.out

@@ -319,7 +319,7 @@ class BrokerSettings:
             SECONDS,
             at="detection.lateness",
         ),
-    ] = 0.0
+    ] = 1.0
     detection_clock: Annotated[
         bool,
         Key(
