@@ -50,6 +50,8 @@ LATE = {
     ("fairlead.network.settings", "fairlead.scopes"): "only a broker with scopes",
     ("fairlead.network.client", "fairlead.correlation"): "only a client that detects",
     ("fairlead.network.client", "fairlead.network.detection"): "only a client that detects",
+    ("fairlead.network.client", "fairlead.network.hosted"): "only a client that asks for detection",
+    ("fairlead.network.server", "fairlead.network.hosting"): "only a broker that detects",
     ("fairlead.correlation.fair.matcher", "fairlead.correlation.fair.bank"): "numpy",
     ("fairlead.matching.columnar.base", "fairlead.matching.columnar.arrow"): "pyarrow",
     ("fairlead.matching.columnar.base", "fairlead.matching.columnar.scanning"): "only who matches texts",
