@@ -2,7 +2,7 @@
 
     query = HostedQuery.of(definition)      a pattern, or a fair subscription with what it chooses
     detector = HostedDetector(query, lateness_us)
-    detector.hear(notification, place)      the next event of its atoms, as the broker's log has it
+    detector.hear(notification, ordinal)      the next event of its atoms, as the broker's log has it
     detector.due(now)                       the bound to ask the network about; None: nothing to ask
     detector.advance(bound)                 all below has been heard: what is detected now, to be published
     home_of(key, hosts)                     the broker that detects a query
@@ -49,8 +49,10 @@ from fairlead.model import Multi, Notification
 from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING, Ordering, OrderKey, event_time, identity_of
 
-__all__ = ["DETECTION", "Entry", "HostedDetector", "HostedQuery", "home_of"]
+__all__ = ["ASK", "DETECTION", "Entry", "HostedDetector", "HostedQuery", "home_of"]
 
+ASK: Final = "detection.ask"
+"""The type of the requests to hosts."""
 DETECTION: Final = "detection"
 """The attribute of a published relation that names its query."""
 VERSION: Final = 1
@@ -130,7 +132,7 @@ class HostedDetector:
     def __init__(self, query: HostedQuery, lateness_us: int = 0) -> None:
         self.query, self.lateness_us = query, lateness_us
         self.journal: Callable[[Entry], object] = _unwritten
-        self.place = -1
+        self.ordinal = -1
         """The place of the last event in the broker's log."""
         self.late = 0
         """The number of events that came behind their place in the order, and are left out."""
@@ -155,15 +157,15 @@ class HostedDetector:
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
-    def hear(self, notification: Notification, place: int) -> None:
+    def hear(self, notification: Notification, ordinal: int) -> None:
         """Take the event at a place of the log; one that was taken before is not taken again."""
-        if place <= self.place:
+        if ordinal <= self.ordinal:
             return
-        self.journal({"heard": notification_to_json(notification), "place": place})
-        self._hear(notification, place)
+        self.journal({"heard": notification_to_json(notification), "place": ordinal})
+        self._hear(notification, ordinal)
 
-    def _hear(self, notification: Notification, place: int) -> None:
-        self.place = place
+    def _hear(self, notification: Notification, ordinal: int) -> None:
+        self.ordinal = ordinal
         self.heard += 1
         self._newest = max(self._newest, event_time(notification))
         if identity_of(notification) not in self._ordering:
@@ -228,7 +230,7 @@ class HostedDetector:
         return {
             "version": VERSION,
             "query": self.query.to_json(),
-            "at": [self.bound, self._newest, self.place],
+            "at": [self.bound, self._newest, self.ordinal],
             "counts": [self.heard, self.late, self.results],
             "order": [[notification_to_json(each), time] for each, time in self._ordering.held],
             "last": [list(astuple(key)) for key in self._ordering.last],
@@ -236,7 +238,7 @@ class HostedDetector:
         }
 
     def _resume(self, state: Mapping[str, Any]) -> None:
-        bound, self._newest, self.place = state["at"]
+        bound, self._newest, self.ordinal = state["at"]
         self.heard, self.late, self.results = state["counts"]
         held = [(notification_from_json(each), time) for each, time in state["order"]]
         self._ordering = Ordering.restore(bound, held, [OrderKey(*key) for key in state["last"]])

@@ -1,4 +1,4 @@
-"""What a detector at a broker finds, for a client that has asked for it.
+"""The results of a detector at a broker, for a client that has asked for them.
 
     async with client.hosted("A followed by B within 1 hour", durable="desk") as composites:
         async for composite in composites:
@@ -18,17 +18,18 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from fairlead.broker.hosting import HostedQuery
+from fairlead.broker.hosting import ASK, HostedQuery
 from fairlead.correlation import fair, patterns
 from fairlead.correlation.queries import Query
 from fairlead.errors import BrokerRefused, FairleadError, NobodyListens, NoReply
 from fairlead.model import Notification
 from fairlead.network.arguments import Since
-from fairlead.network.client import Client
-from fairlead.network.hosting import ASK
 from fairlead.network.subscriptions import Closed
+
+if TYPE_CHECKING:
+    from fairlead.network.client import Client
 
 __all__ = ["HostedDetection"]
 

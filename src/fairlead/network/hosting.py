@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead.broker.hosting import HostedDetector, HostedQuery, home_of
+from fairlead.broker.hosting import ASK, HostedDetector, HostedQuery, home_of
 from fairlead.errors import FairleadError, NetworkError
 from fairlead.model import Notification
 from fairlead.network import wire
@@ -33,14 +33,12 @@ from fairlead.network.subscriptions import Delivery, Subscription
 if TYPE_CHECKING:
     from fairlead.network.settings import BrokerSettings
 
-__all__ = ["ASK", "Hosting", "hosting_of"]
+__all__ = ["Hosting", "hosting_of"]
 
 log: Final = logging.getLogger(__name__)
-ASK: Final = "detection.ask"
-"""The type of the requests to hosts."""
 DIRECTORY: Final = "detection"
 NAME: Final = "detection@"
-"""What the names of hosts' clients, and of their durable subscribers, begin with."""
+"""The beginning of the names of hosts' clients, and of their durable subscribers."""
 TICK_S: Final = 0.25
 """The interval of looks at the clock while nothing comes."""
 AGAIN_S: Final = 1.0
@@ -57,8 +55,8 @@ class _Hosted:
         self.task: asyncio.Task[None] | None = None
         self.is_ready = False
         """Whether every broker knows what it subscribes to: it misses nothing from now on."""
-        self.kept_until = 0
-        """How long it goes on at least, for those who have asked; in microseconds."""
+        self.expires_us = 0
+        """The time up to which it goes on at least, for those who have asked."""
 
     @classmethod
     def begun(cls, query: HostedQuery, path: Path, lateness_us: int) -> _Hosted:
@@ -81,7 +79,7 @@ class _Hosted:
                 done = entry["counts"][-1]
             if "done" in entry:
                 done = entry["done"]
-            hosted.kept_until = entry.get("kept", hosted.kept_until)
+            hosted.expires_us = entry.get("kept", hosted.expires_us)
             made += hosted.detector.replay(entry)
         if hosted is None:
             journal.close()
@@ -93,15 +91,15 @@ class _Hosted:
 
     def keep(self, until: int) -> None:
         """Go on at least until a time."""
-        if until > self.kept_until:
-            self.kept_until = until
+        if until > self.expires_us:
+            self.expires_us = until
             self.journal.write({"kept": until})
 
     def published(self) -> None:
         """Note that all results so far are in the log of the broker."""
         self.journal.write({"done": self.detector.results})
         if self.journal.is_long:
-            self.journal.replace({**self.detector.snapshot(), "kept": self.kept_until})
+            self.journal.replace({**self.detector.snapshot(), "kept": self.expires_us})
 
 
 class Hosting:
@@ -191,7 +189,7 @@ class Hosting:
     async def _end_idle(self, client: Client) -> None:
         """End the detectors that nobody needs any more."""
         for key, hosted in list(self._hosted.items()):
-            if self._now() > hosted.kept_until:
+            if self._now() > hosted.expires_us:
                 await self._end(client, key, hosted)
 
     async def _end(self, client: Client, key: str, hosted: _Hosted) -> None:
