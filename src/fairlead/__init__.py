@@ -28,11 +28,13 @@ if TYPE_CHECKING:
         SubscriptionEnded,
         SubscriptionRefused,
     )
+    from fairlead.channels import Channel, Retain
     from fairlead.conditions import Condition, changes, deviates
     from fairlead.correlation.patterns import Pattern
     from fairlead.correlation.patterns.building import event
     from fairlead.delivery.sessions import Session, session
     from fairlead.errors import (
+        ChannelError,
         ExtensionError,
         FairleadError,
         FilterError,
@@ -68,6 +70,8 @@ __all__ = [
     "Advertisement",
     "Bus",
     "BusClosed",
+    "Channel",
+    "ChannelError",
     "Condition",
     "Delivery",
     "Detection",
@@ -86,6 +90,7 @@ __all__ = [
     "Point",
     "Record",
     "Rectangle",
+    "Retain",
     "Schema",
     "SchemaError",
     "ScopeError",
@@ -122,12 +127,21 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         *("Advertisement", "Bus", "BusClosed", "Delivery", "Detection", "NotAdvertised", "Subscription"),
         *("SubscriptionEnded", "SubscriptionRefused"),
     ),
+    "fairlead.channels": ("Channel", "Retain"),
     "fairlead.conditions": ("Condition", "changes", "deviates"),
     "fairlead.correlation.patterns": ("Pattern",),
     "fairlead.correlation.patterns.building": ("event",),
     "fairlead.delivery.sessions": ("Session", "session"),
     "fairlead.errors": (
-        *("ExtensionError", "FairleadError", "FilterError", "FilterSyntaxError", "SchemaError", "ScopeError"),
+        *(
+            "ChannelError",
+            "ExtensionError",
+            "FairleadError",
+            "FilterError",
+            "FilterSyntaxError",
+            "SchemaError",
+            "ScopeError",
+        ),
         *("ScopeSyntaxError", "Undecided", "ValueRefused"),
     ),
     "fairlead.filters": (

@@ -5,6 +5,7 @@
     │   ├── ScopeSyntaxError             a scope graph's text cannot be read
     │   └── TranslationRefused           a text of a dialect that cannot be read, or says what no filter can
     ├── FilterError (ValueError)         a readable filter that means nothing: an unknown type, NaN
+    ├── ChannelError (ValueError)        channels that cannot be: one that is never used, a name that is taken
     ├── ScopeError (ValueError)          a scope graph that cannot be: a cycle, an unknown name
     │   └── NotAdmitted                  a scope does not admit a component
     ├── PolicyError (ValueError)         an access policy that cannot be: an unknown role, a cycle
@@ -62,6 +63,7 @@ __all__ = [
     "BadInput",
     "BrokerRefused",
     "BusClosed",
+    "ChannelError",
     "ConnectionEnded",
     "DamagedIndex",
     "DamagedLog",
@@ -316,6 +318,10 @@ class SubscriptionEnded(FairleadError, RuntimeError):
 
 class TransactionRefused(FairleadError, RuntimeError):
     """A transaction that is over, or one of whose notifications is refused: none of them is published."""
+
+
+class ChannelError(FairleadError, ValueError):
+    """Channels that cannot be: one that is never used, a name that is taken twice."""
 
 
 class SubscriptionRefused(FairleadError, ValueError):

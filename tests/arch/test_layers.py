@@ -27,6 +27,7 @@ KERNEL = (
     | {*("audit", "broker", "configuration", "dialects", "drawing", "kafka", "log", "markup", "rules")}
     | {"security", "typed"}
     | {"security", "telemetry"}
+    | {"channels"}
 )
 RUNTIMES = frozenset({"bus", "network", "spark"})
 
@@ -47,7 +48,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "log": BASE,
     "security": BASE | {"configuration"},
     "telemetry": frozenset({"errors", "model"}),
-    "rules": BASE | {"scopes", "security"},
+    "channels": BASE | {"configuration"},
+    "rules": BASE | {"channels", "scopes", "security"},
     "typed": BASE,
     "audit": BASE | STAGES,
     "broker": BASE | STAGES | {"audit", "configuration", "rules"},

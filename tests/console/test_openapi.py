@@ -136,6 +136,7 @@ def _asking(path: str) -> Callable[[Any, dict[str, str]], Any]:
     return lambda broker, headers: broker.ask("GET", path, headers=headers)
 
 
+INSPECTING = ("/status", "/tables", "/channels", "/metrics")
 CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
     ("post", "/events", "200"): ("broker", _seen_twice),
     ("post", "/events", "202"): ("broker", lambda broker: broker.publish(EVENT, STRUCTURED)),
@@ -174,8 +175,11 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
             ("delete", "/subscriptions/{name}"): _as(
                 lambda broker, headers: broker.ask("DELETE", "/subscriptions/nobody", headers=headers)
             ),
-            **{("get", path): _as(_asking(path)) for path in ("/status", "/tables", "/metrics")},
+            **{("get", path): _as(_asking(path)) for path in INSPECTING},
             **{("get", path): _as(_asking(f"{path}?filter=y%3D2")) for path in ("/wants", "/offers")},
+            ("get", "/retained"): _as(
+                lambda broker, headers: broker.ask("GET", "/retained?filter=y%3D2", headers=headers)
+            ),
         }.items()
         for status, fixture, call in (
             ("401", "guarded", call({})),
@@ -187,7 +191,7 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
         (method, path, "400"): ("guarded", _twice(method.upper(), path.format(name="nobody")))
         for method, path in (
             ("delete", "/subscriptions/{name}"),
-            *(("get", path) for path in ("/status", "/tables", "/metrics")),
+            *(("get", path) for path in INSPECTING),
         )
     },
     **{
@@ -203,6 +207,11 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
     ("get", "/events/ws", "401"): ("guarded", _socket()),
     ("get", "/status", "200"): ("broker", _get("/status")),
     ("get", "/tables", "200"): ("broker", _get("/tables")),
+    ("get", "/channels", "200"): ("broker", _get("/channels")),
+    ("get", "/retained", "200"): ("broker", _get("/retained?filter=true")),
+    ("get", "/retained", "400"): ("broker", _get("/retained")),
+    ("get", "/retained", "409"): ("broker", _get(f"/retained?filter={'%20or%20'.join(['x=1'] * 501)}")),
+    ("get", "/retained", "503"): ("small", _while_occupied(_get("/retained?filter=true"))),
     ("get", "/healthz", "200"): ("broker", _get("/healthz")),
     ("get", "/readyz", "200"): ("broker", _get("/readyz")),
     ("get", "/readyz", "503"): ("small", _get("/readyz")),

@@ -148,7 +148,7 @@ EXAMPLE: list[dict[str, Any]] = [
 class Unread(Domains):
     """Reads no times."""
 
-    def mark(self, notification: Notification) -> Notification:
+    def mark(self, notification: Notification, now: int) -> Notification:
         return notification
 
 
@@ -158,7 +158,7 @@ class Unchecked(Domains):
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
         return None
 
-    def mark(self, notification: Notification) -> Notification:
+    def mark(self, notification: Notification, now: int) -> Notification:
         return notification
 
 

@@ -168,11 +168,11 @@ class CoversAcrossScopes(BrokerScoping):
 class ChoosesAtEveryBroker(BrokerScoping):
     """A policy is asked at each broker, for the clients there."""
 
-    def mark(self, notification: Notification) -> Notification:
+    def mark(self, notification: Notification, now: int) -> Notification:
         return notification
 
     def forms(self, notification: Notification, source: str) -> Sequence[Form]:
-        marked = super().mark(notification)
+        marked = super().mark(notification, 0)
         return super().forms(marked, source)
 
 

@@ -209,7 +209,7 @@ def test_what_all_on_the_way_handle_is_not_sealed() -> None:
         trust = Trust("B1", policy, links, tunnels()["B1"])
         for type in ("Police", "Fire"):
             given = Notification.of({"type": type, "id": "1", "producer": "p"})
-            marked = trust.mark(given)
+            marked = trust.mark(given, 0)
             assert (SEALED in marked.attributes) == (type not in quiet)
             if type not in quiet:
                 assert tunnels()["B2"].opened(marked) is None

@@ -233,7 +233,7 @@ class Broker:
         elif admitted is None:
             self._enter(source, (None, Forward(source, call.notification), number), now)
         else:
-            marked = self.seam.mark(admitted)
+            marked = self.seam.mark(admitted, now)
             self._learn(marked, now)
             self._enter(source, (self.seam.route(marked, ""), Forward(source, marked), number), now)
 

@@ -13,6 +13,7 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
     arriving      the identities of an ordered bus
     transacting   several publications that take place together, or not at all
     scoping       who may see what, where the bus has scopes
+    retaining     the last values of channels, for who subscribes later
     handles       what users hold: subscriptions, detections, advertisements
 """
 
@@ -36,8 +37,10 @@ from fairlead.bus.handles import Advertisement, Detection, Subscription
 from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
 from fairlead.bus.requesting import Answer, Replies, Requester, Timeout, responding
+from fairlead.bus.retaining import Retaining
 from fairlead.bus.statistics import COUNTED, BusStatistics
 from fairlead.bus.transacting import Transaction, grouped
+from fairlead.channels import Channel, Channels
 from fairlead.conditions import Condition, condition_of
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.delivery.assigning import Terms
@@ -48,6 +51,7 @@ from fairlead.delivery.sessions import in_session
 from fairlead.delivery.transacting import refused_member
 from fairlead.errors import (
     BusClosed,
+    ChannelError,
     FairleadError,
     NobodyListens,
     NotAdvertised,
@@ -57,7 +61,7 @@ from fairlead.errors import (
     TransactionRefused,
     ValueRefused,
 )
-from fairlead.filters.filter import NOTHING, Filter
+from fairlead.filters.filter import EVERYTHING, NOTHING, Filter
 from fairlead.filters.language import parse
 from fairlead.matching import Engine, engine_named
 from fairlead.model import Instant, Notification
@@ -74,6 +78,7 @@ from fairlead.model.order import (
     identity_of,
 )
 from fairlead.rules import Refusal, Route, Rule, Seam
+from fairlead.rules.channeling import Channeling
 
 if TYPE_CHECKING:
     from fairlead.audit import Event
@@ -119,6 +124,7 @@ class Bus:
     bus remembers them for `remember_us` microseconds behind the watermark, by default an hour or the lateness.
     `rules` refuse publications and narrow whom they go to (`fairlead.rules`), besides advertisements.
     `scopes` say which component may see what (`fairlead.scopes`): producers and subscribers are components.
+    `channels` say which quality of service notifications have, by their content (`fairlead.channels`).
 
     `trace` records what happens, for `fairlead audit`: in a file with that name, complete when the bus is
     closed, or by calling a function with every event, under locks, so that it must not use the bus. What has
@@ -140,6 +146,7 @@ class Bus:
         trace: str | os.PathLike[str] | Callable[[Event], object] | None = None,
         rules: Iterable[Rule] = (),
         scopes: Scopes | System | None = None,
+        channels: Iterable[Channel] = (),
     ) -> None:
         self._schema = schema
         self._clock = clock
@@ -169,7 +176,16 @@ class Bus:
         self._handing_over = HandingOver(self._lock, self._counts, trace=self._trace, on_error=on_error)
         self._scoped = None if scopes is None else self._with_scopes(scopes)
         of_scopes = () if self._scoped is None else (self._scoped.rule,)
-        self._seam = Seam(self._route, (*of_scopes, self._advertised.rule, *rules))
+        self.channels: Final = Channels(channels, schema)
+        """The channels: the first that matches a notification is its channel."""
+        of_channels = (Channeling(self.channels),) if self.channels else ()
+        self._seam = Seam(self._route, (*of_channels, *of_scopes, self._advertised.rule, *rules))
+        self._retaining = Retaining(self._seam, self._registry) if self.channels.retain else None
+        if self._retaining is not None and self._scoped is not None:
+            raise ChannelError(
+                "a bus with scopes retains no values: who may see them is decided when they are published",
+                hint="leave retain out of the channels",
+            )
         self._handing_over.hidden = self._registry.hidden = self._seam.hidden
         self._granted_by = self._seam.grant_version
         """The version of the rules that subscriptions were granted by."""
@@ -477,6 +493,8 @@ class Bus:
             matching = [id for id in matching if id not in self._validity or key in self._validity[id]]
         if self._trace is not None:
             self._trace.published(notification, key)
+        if self._retaining is not None:
+            self._retaining.take(notification, key)
         self._handing_over.pending.extend(
             self._registry.handovers(notification, [*matching, *query_ids], key)
         )
@@ -572,6 +590,7 @@ class Bus:
         window: int = 0,
         attempts_max: int = 0,
         accept_within: Timeout = None,
+        retained: Literal["send", "no"] = "send",
     ) -> Subscription:
         """Subscribe to what matches a filter, with a callback, or with a queue that is read or iterated over.
 
@@ -591,7 +610,12 @@ class Bus:
         letter, of the type "dead". A subscriber that is `shared` has several members, each with a queue: a
         notification goes to one of them, the one with the fewest that are not accepted, at most `window`; with
         `per`, an attribute, those with one value of it go to one member while it has any of them.
+
+        What channels retain and the filter matches comes first, and says that it is `retained`; not what the
+        subscriber has already, and with `retained="no"` nothing of it.
         """
+        if retained not in ("send", "no"):
+            raise SubscriptionRefused(f"retained values are asked for by 'send' or 'no', not {retained!r}")
         seconds = seconds_of(accept_within, "a time for accepting")
         within = 0 if seconds is None else round(seconds * 1_000_000)
         terms = Terms(shared, per, window, attempts_max, within)
@@ -629,7 +653,22 @@ class Bus:
             self._registry.add(subscription, is_joinable=subscriber is not None)
             self._record_subscribed(subscription)
             self._happened("sub", name, granted)
-            return subscription
+            if self._retaining is not None:
+                if retained == "send":
+                    self._handing_over.pending.extend(self._retaining.handovers(subscription, self._routed))
+                else:
+                    self._retaining.skip(subscription)
+        if self._retaining is not None:
+            self._conclude([])
+        return subscription
+
+    def retained(self, filter: str | Filter = EVERYTHING) -> list[Notification]:
+        """The values that channels retain and a filter matches, in the order of their publication."""
+        parsed = self._parsed(filter)
+        with self._lock:
+            if self._retaining is None:
+                return []
+            return [each for each in self._retaining if parsed.matches(each)]
 
     def _accepting(
         self, callback: Callback | None, terms: Terms, accept: str, maxsize: int | None

@@ -58,6 +58,8 @@ class Delivery:
     """The transaction that it belongs to, if any."""
     attempt: int = 1
     """For the how-manieth time it is handed out, where deliveries are accepted."""
+    retained: bool = False
+    """Whether it was published before the subscription, and retained by a channel."""
     _settling: Settling | None = field(default=None, repr=False, compare=False)
 
     def accept(self) -> bool:

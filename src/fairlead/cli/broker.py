@@ -16,11 +16,12 @@ from fairlead.cli.terminal import emit_json, note, paint, say
 from fairlead.errors import BadInput, NotInstalled
 
 if TYPE_CHECKING:
+    from fairlead.channels import Channels
     from fairlead.console.serving import Serving
     from fairlead.network.server import Server
     from fairlead.network.settings import BrokerSettings
 
-__all__ = ["configure", "show_settings"]
+__all__ = ["configure", "remark_on", "show_settings"]
 
 OPERATOR: Final = "operator"
 """A broker that is drained takes clients of this name."""
@@ -398,9 +399,17 @@ def _check(arguments: argparse.Namespace) -> int:
     settings = read_settings(arguments.file)
     if settings.tls is not None:
         server_context(settings.tls)
-    settings.broker()  # the schema, the extensions, the policy and the scope graph can be read
+    broker = settings.broker()  # the schema, the extensions, the policy and the scope graph can be read
     show_settings(settings, as_json=arguments.json)
+    remark_on(broker.seam.channels)
     return 0
+
+
+def remark_on(channels: Channels) -> None:
+    """Say which channels overlap, with a notification that both match: the first one counts."""
+    for first, second, witness in channels.overlaps():
+        example = "" if witness is None else f", such as {witness.to_json()}"
+        note(f"the channels {first!r} and {second!r} overlap: what both match{example} is in {first!r}")
 
 
 def show_settings(settings: BrokerSettings, *, as_json: bool) -> None:
@@ -411,12 +420,18 @@ def show_settings(settings: BrokerSettings, *, as_json: bool) -> None:
     if as_json:
         emit_json(held)
         return
+    channels = held.pop("channels")
     top = {key: value for key, value in held.items() if not isinstance(value, dict)}
     for table, keys in {"": top, **{name: held[name] for name in held if name not in top}}.items():
         if table:
             say(paint(f"[{table}]", "bold"))
         for key, value in keys.items():
             say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
+    for channel in channels:
+        say(paint("[[channels]]", "bold"))
+        for key, value in channel.items():
+            if value is not None:
+                say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
 
 
 SHOWN: Final = {None: "-", True: "yes", False: "no"}
@@ -427,4 +442,6 @@ def _shown(value: object) -> str:
         return SHOWN[value]
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "-"
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_shown(each)}" for key, each in value.items())
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from fairlead.cli.broker import show_settings
+from fairlead.cli.broker import remark_on, show_settings
 from fairlead.cli.terminal import complain, emit_json, note, paint, say, speaks_unicode
 from fairlead.errors import NetworkError
 
@@ -73,9 +73,11 @@ def _check(arguments: argparse.Namespace) -> int:
         settings = overlay.settings(arguments.name)
         linked = overlay.topology.neighbours(settings.name)
         show_settings(replace(settings, links=linked), as_json=arguments.json)
+        remark_on(settings.read_channels(settings.language))
         return 0
     listen = {each.name: each.listen for each in overlay.brokers}
     apart = overlay.separated()
+    remark_on(overlay.brokers[0].read_channels(overlay.brokers[0].language))
     if arguments.json:
         emit_json(
             {

@@ -108,6 +108,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --ordered, --pattern or --fair: time passes by the clock while no event arrives",
     )
+    parser.add_argument(
+        "--retained",
+        choices=("send", "only", "no"),
+        help="the values that channels retain: first, alone, or not at all (default: send)",
+    )
     parser.add_argument("--json", action="store_true", help="JSON lines, as `fairlead pub` reads them")
     parser.add_argument(
         "--forget",
@@ -130,6 +135,11 @@ def run(arguments: argparse.Namespace) -> int:
             what = arguments.forget if filter is None else f"{arguments.forget}: {filter}"
             note(f"{what} is forgotten at {client.broker}")
             return 0
+        if arguments.retained == "only":
+            found = client.retained("true" if filter is None else filter)
+            for each in found[: arguments.most]:
+                _print(each, as_json=arguments.json)
+            return 0 if found else 1
         with _subscribed(client, filter, schema, arguments) as query:
             return _show(query, arguments)
 
@@ -148,11 +158,13 @@ APART: Final = {
         "json",
         "shared",
         "ordered",
+        "retained",
         "hosted",
     ),
     "hosted": ("lateness", "clock", "shared"),
-    "pattern": ("filter", "wanted", "durable", "fair", "ordered"),
-    "fair": ("filter", "wanted", "durable", "ordered"),
+    "pattern": ("filter", "wanted", "durable", "fair", "ordered", "retained"),
+    "fair": ("filter", "wanted", "durable", "ordered", "retained"),
+    "retained": ("since", "shared", "ordered"),
     "ordered": ("shared", "attempts_max", "accept_within"),
     "durable": ("policy",),
 }
@@ -182,6 +194,7 @@ WHY: Final = {
     "pattern": "it takes no filter, and is durable with --hosted only; --since can be combined with it",
     "fair": "it takes no filter, and is durable with --hosted only; --since can be combined with it",
     "hosted": "lateness and clock are the host's, which all share: [detection] of broker.toml",
+    "retained": "what comes of the past, or is shared, comes without what is retained",
     "durable": "what waits for it waits in the log, however slow it is",
     "ordered": "what comes again, or is shared, is not in the total order",
 }
@@ -250,6 +263,7 @@ def _subscribed(
         until=_since(arguments.until, "--until"),
         backfill=_since(arguments.backfill, "--backfill"),
         context=None if arguments.context is None else read_filter(arguments.context, schema, "--context"),
+        retained=arguments.retained or "send",
     )
     # A later response implies that the broker has processed the subscription.
     links = {} if subscription.is_installed else client.status()["links"]
@@ -297,12 +311,16 @@ def _show(query: Subscription | Detection | HostedDetection, arguments: argparse
         if query.dropped > dropped:
             complain(f"{query.dropped - dropped:,} left out: this was too slow")
             dropped = query.dropped
-        if arguments.json:
-            emit_json(record_of(notification))
-        else:
-            say(line_of(notification))
-        sys.stdout.flush()
+        _print(notification, as_json=arguments.json)
     return 0
+
+
+def _print(notification: Notification, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(record_of(notification))
+    else:
+        say(line_of(notification))
+    sys.stdout.flush()
 
 
 def record_of(notification: Notification) -> dict[str, Any]:

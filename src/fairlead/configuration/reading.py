@@ -57,12 +57,12 @@ class Reading:
                 if table.required:
                     self.wrong(name, f"[[{name}]]" if table.several else f"[{name}]", "the table is missing")
             elif table.several:
-                read[name] = self._several(name, given[name])
+                read[name] = self.several(name, given[name])
             else:
                 read[name] = self.table(name, given[name])
         return read
 
-    def _several(self, name: str, given: Any) -> list[dict[str, Any]]:
+    def several(self, name: str, given: Any) -> list[dict[str, Any]]:
         """The tables of a list; [name] is a list of one."""
         if not isinstance(given, list | tuple):
             return [self.table(name, given)]

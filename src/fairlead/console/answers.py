@@ -20,6 +20,7 @@ __all__ = [
     "QuestionParameters",
     "Readiness",
     "Record",
+    "RetainedParameters",
     "StreamParameters",
 ]
 
@@ -76,6 +77,16 @@ class StreamParameters(TypedDict):
     after: NotRequired[
         Annotated[str, Meta(description="begin after the event with this id, as in Last-Event-ID")]
     ]
+    retained: NotRequired[
+        Annotated[
+            str,
+            Meta(
+                description="whether the values come first that channels retain; by default they do, unless the"
+                " stream begins in the past or is shared",
+                extra_json_schema={"enum": ["send", "no"]},
+            ),
+        ]
+    ]
     policy: NotRequired[
         Annotated[
             str,
@@ -100,6 +111,21 @@ class DiscoveredFilters(TypedDict):
     filters: list[str]
     exact: bool
     known: bool
+
+
+class RetainedParameters(TypedDict):
+    """The parameters of a question about retained values, in its query."""
+
+    filter: Annotated[str, Meta(min_length=1, description="which values, in the filter language")]
+    dialect: NotRequired[
+        Annotated[
+            str,
+            Meta(
+                description="the language of the filter, where it is not ours",
+                extra_json_schema={"enum": [OWN, *NAMES]},
+            ),
+        ]
+    ]
 
 
 class CloudEvent(TypedDict):

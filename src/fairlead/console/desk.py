@@ -36,6 +36,7 @@ class Arrival:
     offset: int
     packed: bytes
     attempt: int = 1
+    retained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class Desk:
         for kind, payload in self._frames.feed(data):
             if kind == wire.DELIVER:
                 offset, head, packed = wire.parse_deliver(payload)
-                self._put(Arrival(offset, packed, wire.attempt_in(head)[1]))
+                head, is_retained = wire.retained_in(head)
+                self._put(Arrival(offset, packed, wire.attempt_in(head)[1], is_retained))
             elif kind == wire.STORED:
                 self._stored(wire.parse_numbered(payload)[0])
             else:
@@ -184,6 +186,22 @@ class Desk:
         """The broker's own view of the durable subscriber that this client is."""
         found = self._server.node.durables.get(name)
         return found if found is not None and found.session is self.session else None
+
+    async def retained(self, filter: str) -> list[bytes]:
+        """The retained values that a filter matches, packed. BrokerRefused where the broker does not take it."""
+        answer = self.begin(lambda number: wire.Subscribe(number, "retained", filter, retained=True))
+        found: list[Arrived] = []
+        while not answer.done() or self._arrived:
+            if self._arrived:
+                found += await self.arrivals(ANY_LENGTH)
+                continue
+            self._check()
+            self._news.clear()
+            news = asyncio.ensure_future(self._news.wait())
+            await asyncio.wait([answer, news], return_when=asyncio.FIRST_COMPLETED)
+            news.cancel()
+        answer.result()
+        return [each.packed for each in found if isinstance(each, Arrival) and each.retained]
 
     async def arrivals(self, room: int) -> list[Arrived]:
         """The deliveries that have arrived, up to so many bytes but at least one. ConnectionEnded when none will

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from fairlead import dialects
-from fairlead.console.answers import StreamParameters
+from fairlead.console.answers import RetainedParameters, StreamParameters
 from fairlead.console.cloudevents import text_of
 from fairlead.console.desk import Arrival, Desk
 from fairlead.console.problems import Problem
@@ -34,7 +34,7 @@ from fairlead.network.destinations import Durable
 from fairlead.network.server import Server
 from fairlead.network.settings import POLICIES
 
-__all__ = ["CHUNK_BYTES", "ControlEvent", "Event", "Feed", "Wanted", "offset_in"]
+__all__ = ["CHUNK_BYTES", "ControlEvent", "Event", "Feed", "Wanted", "offset_in", "retained_filter"]
 
 CHUNK_BYTES: Final = 1 << 16
 """The number of bytes sent at a time."""
@@ -56,6 +56,8 @@ class Wanted:
     policy: str = ""
     terms: Terms = NEUTRAL
     """On which terms a durable subscriber accepts."""
+    retained: bool = True
+    """Whether the values come first that channels retain."""
 
     @classmethod
     def of(cls, query: Sequence[tuple[str, str]], last_event_id: str = "") -> Wanted:
@@ -86,7 +88,19 @@ class Wanted:
             raise Problem(
                 400, "a policy is for best effort: leave out durable, since and after, or leave it out"
             )
-        return cls(filter, durable, since, after, policy, terms)
+        retained = given.get("retained", "send")
+        if retained not in ("send", "no"):
+            raise Problem(400, f"retained is 'send' or 'no', not {retained!r:.40}")
+        is_new = since is None and not after and not terms.is_shared
+        return cls(filter, durable, since, after, policy, terms, retained == "send" and is_new)
+
+
+def retained_filter(query: Sequence[tuple[str, str]]) -> str:
+    """The filter of a question about retained values; Problem for an invalid one."""
+    for name, _ in query:
+        if name not in RetainedParameters.__annotations__:
+            raise Problem(400, f"no parameter {name!r}; there are filter and dialect")
+    return Wanted.of(query).filter
 
 
 def _terms(given: Mapping[str, str]) -> Terms:
@@ -118,6 +132,8 @@ class Event:
     offset: int
     text: str
     attempt: int = 1
+    retained: bool = False
+    """Whether it was published before the stream began, and retained by a channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +191,7 @@ class Feed:
                 wanted.terms.window,
                 wanted.terms.attempts_max,
                 wanted.terms.accept_within_us,
+                retained=wanted.retained,
             )
         )
         # Nothing is sent before the log has been synced, so until then the offset can be set.
@@ -234,7 +251,7 @@ class Feed:
         id = ""
         if arrived.offset and self._ledger is not None:
             id = f"{arrived.offset}-{self._ledger.identity[:8]}"
-        return Event(id, arrived.offset, text_of(unpack(arrived.packed)), arrived.attempt)
+        return Event(id, arrived.offset, text_of(unpack(arrived.packed)), arrived.attempt, arrived.retained)
 
     def accept(self, offsets: Iterable[int]) -> None:
         """These are dealt with."""

@@ -20,9 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from fairlead.console.answers import Health, Published, Readiness
-from fairlead.console.cloudevents import notifications_in
+from fairlead.console.cloudevents import event_of, notifications_in
 from fairlead.console.desk import Desk
-from fairlead.console.feeds import Feed, Wanted
+from fairlead.console.feeds import Feed, Wanted, retained_filter
 from fairlead.console.metrics import TEXT_FORMAT, Requests, exposition
 from fairlead.console.openapi import DOCUMENT, OPERATIONS
 from fairlead.console.problems import Problem
@@ -43,7 +43,7 @@ from fairlead.errors import (
 from fairlead.log.writer import ROOM_HINT
 from fairlead.model import Notification
 from fairlead.model.encoding import format_json
-from fairlead.model.packed import pack
+from fairlead.model.packed import pack, unpack
 from fairlead.network import wire
 from fairlead.network.server import Server, micros
 from fairlead.security import Principal
@@ -110,6 +110,8 @@ class Gateway:
                 *(Route(f"/{what}", self._discovered(what)) for what in WHAT),
                 Route("/status", self._status),
                 Route("/tables", self._tables),
+                Route("/channels", self._channels),
+                Route("/retained", self._retained),
                 Route("/healthz", self._health),
                 Route("/readyz", self._readiness),
                 Route("/metrics", self._guarded_metrics),
@@ -375,6 +377,27 @@ class Gateway:
         self._sites.check_host(request)
         await self._principal(request, "inspect")
         return _json(self.server.node.tables())
+
+    async def _channels(self, request: Request) -> Response:
+        self._sites.check_host(request)
+        await self._principal(request, "inspect")
+        return _json(self.server.node.channels())
+
+    async def _retained(self, request: Request) -> Response:
+        self._sites.check_page(request)
+        principal = await self._principal(request)
+        filter = retained_filter(request.query_params.multi_items())
+        desk = self._desk("", principal)
+        try:
+            async with asyncio.timeout(self.limits.patience_s):
+                packed = await desk.retained(filter)
+        except BrokerRefused as error:
+            raise Problem.of(403 if isinstance(error, AccessRefused) else 409, error) from None
+        except (ConnectionEnded, TimeoutError):
+            raise Problem(503, "not answered in time", headers={"Retry-After": "1"}) from None
+        finally:
+            desk.leave()
+        return _json([event_of(unpack(each)) for each in packed])
 
     async def _health(self, request: Request) -> Response:
         answer: Health = {"status": "ok"}

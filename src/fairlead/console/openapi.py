@@ -20,11 +20,12 @@ from fairlead.console.answers import (
     QuestionParameters,
     Readiness,
     Record,
+    RetainedParameters,
     StreamParameters,
 )
 from fairlead.console.cloudevents import BATCH, RECORD, STRUCTURED
 from fairlead.console.problems import PROBLEM_JSON
-from fairlead.network.reports import Status, Tables
+from fairlead.network.reports import ChannelReport, Status, Tables
 
 __all__ = ["DOCUMENT", "OPERATIONS"]
 
@@ -154,6 +155,25 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
         "tables",
         "The routing tables: filters, each with where it leads",
         {200: Answer("the tables", Tables), **_DENIED},
+    ),
+    ("/channels", "get"): Operation(
+        "channels",
+        "The channels: which quality of service notifications have, by their content",
+        {200: Answer("the channels, the first that matches counts", list[ChannelReport]), **_DENIED},
+    ),
+    ("/retained", "get"): Operation(
+        "retained",
+        "The values that channels retain, at all brokers, in the order of their publication",
+        {
+            200: Answer("the values that the filter matches", list[CloudEvent]),
+            **_DENIED,
+            **_problems(
+                _400="no filter, or not a filter",
+                _409="the broker does not take the filter",
+                _503="not answered in time, or the broker takes no more clients",
+            ),
+        },
+        RetainedParameters,
     ),
     ("/healthz", "get"): Operation("health", "Whether the process answers", {200: Answer("it does", Health)}),
     ("/readyz", "get"): Operation(

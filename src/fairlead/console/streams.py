@@ -144,6 +144,8 @@ def _message_text(each: Event | ControlEvent) -> str:
     head = f'"id":"{each.id}",' if each.id else ""
     if each.attempt > 1:
         head += f'"attempt":{each.attempt},'
+    if each.retained:
+        head += '"retained":true,'
     return f'{{{head}"event":{each.text}}}'
 
 

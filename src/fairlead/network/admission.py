@@ -306,7 +306,7 @@ class Admission:
         self, admitted: Notification, packed: bytes, now: int, *, is_as_given: bool
     ) -> tuple[Fanout, bytes]:
         """The fan-out of an admitted publication, and its bytes as they go there."""
-        marked = self._broker.seam.mark(admitted)
+        marked = self._broker.seam.mark(admitted, now)
         if self._broker.seam.learns_from:
             self._interests.learn(marked, now)
         fanout = self._router.fanout(marked, "")
@@ -326,6 +326,8 @@ class Admission:
             taken.append((fanout, packed, number))
         elif fanout is not None:
             self._counters.published += 1
+            if self._dispatch.retain is not None:
+                self._dispatch.retain(packed, NO_OFFSET)
             self._once.send(fanout, NO_OFFSET, packed)
         else:
             self._counters.duplicates += 1

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from fairlead.broker.redundancy import Redundancy
 from fairlead.network import wire
@@ -40,6 +40,18 @@ COME_MAX: Final = 10_000
 """So many barriers are known, so that one that comes by another way is passed on once."""
 BarrierKey: TypeAlias = tuple[str, int]
 """The origin of a barrier, a broker and its life, and the barrier's number there."""
+
+
+class Recalling(Protocol):
+    """Retained values that a client waits for, besides the barrier."""
+
+    def begin(self, key: BarrierKey) -> str:
+        """The barrier that gathers them has this key; the filter that it carries."""
+        ...
+
+    def gathered(self, then: Callable[[], None]) -> None:
+        """The barrier has been passed: hand them out, then do this."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,11 @@ class Barriers:
         """In a redundant network, the barriers that have come, the latest ones."""
         self._unreached: list[Callable[[], None]] = []
         """The requests that wait until a barrier that begins here has reached all brokers."""
+        self.recalled: Callable[[wire.Barrier, str], bool] = lambda barrier, source: False
+        """Called with a barrier that recalls retained values, and where it came from, when all before it is
+        synced; whether it is to wait until this broker itself has answered."""
+        self._unheard: set[BarrierKey] = set()
+        """Those that recall retained values, and that some broker has not answered."""
         self._passed: BarrierKey = (origin, 0)
         """In a redundant network, the barrier that has reached all brokers last."""
         self._links, self._dispatch = links, dispatch
@@ -118,12 +135,15 @@ class Barriers:
         patient: bool,
         then: Callable[[], None] = lambda: None,
         ready: Sequence[tuple[str, str]] = (),
+        recall: Recalling | None = None,
     ) -> None:
         """Answer a client when a barrier that begins now has been passed, after doing `then`.
 
-        `ready` are the subscriptions, by client and id, that a trace calls ready then.
+        `ready` are the subscriptions, by client and id, that a trace calls ready then. What is recalled is
+        gathered first.
         """
         key = self.next_key()
+        barrier = wire.Barrier(*key, patient, recall="" if recall is None else recall.begin(key))
 
         def done() -> None:
             then()
@@ -133,7 +153,7 @@ class Barriers:
             if not session.ended:
                 session.tell(wire.Done(number))
 
-        self.begin(wire.Barrier(*key, patient), "", done)
+        self.begin(barrier, "", done if recall is None else lambda: recall.gathered(done))
 
     def begin(
         self,
@@ -167,6 +187,7 @@ class Barriers:
             if source and source not in self._links:
                 return  # the link has ended meanwhile: nobody waits there
             ahead = {name for name, link in self._links.items() if barrier.patient or link.ready}
+            ahead |= self._recall(barrier, source, ahead)
             wave = self._waves.setdefault((barrier.origin, barrier.number), Wave(barrier, barrier.patient))
             # One that comes again, or along another path, may have more records before it.
             wave.passed.clear()
@@ -194,11 +215,34 @@ class Barriers:
             if self._tracing.tracer is not None:
                 self._tracing.tracer.barrier(barrier.origin, barrier.number)
             ahead = {name for name, link in self._links.items() if link.ready}
+            ahead |= self._recall(barrier, source, ahead)
             wave = self._waves[barrier.origin, barrier.number] = Wave(barrier, patient=False)
             wave.reached.add(broker_in(self.origin))
             self._extend(wave, source, ahead - {source}, Source(lambda: done(wave.reached)))
 
         self._dispatch.after_sync(begin)
+
+    def _recall(self, barrier: wire.Barrier, source: str, ahead: set[str]) -> set[str]:
+        """Have this broker answer a barrier that recalls what is retained: it is then waited for, too."""
+        if not barrier.recall and not barrier.keys:
+            return set()
+        key, own = (barrier.origin, barrier.number), broker_in(self.origin)
+        if ahead | {source} < self._links.keys() | {source}:
+            self._unheard.add(key)
+        if not self.recalled(barrier, source):
+            return set()
+        return {own}
+
+    def sources(self, key: BarrierKey) -> list[str]:
+        """The neighbours that a barrier came from, and that have not been answered."""
+        wave = self._waves.get(key)
+        return [] if wave is None else [name for name in wave.sources if name]
+
+    def take_away(self, key: BarrierKey) -> bool:
+        """Whether some broker has not answered a barrier that has been passed."""
+        is_away = key in self._unheard
+        self._unheard.discard(key)
+        return is_away
 
     @property
     def are_answered_with_ends(self) -> bool:
@@ -250,12 +294,20 @@ class Barriers:
         self._waves.pop(key, None)
 
     def answered(
-        self, key: BarrierKey, name: str, ends: Mapping[str, int], reached: Iterable[str] = ()
+        self,
+        key: BarrierKey,
+        name: str,
+        ends: Mapping[str, int],
+        reached: Iterable[str] = (),
+        *,
+        away: bool = False,
     ) -> None:
         """A neighbour has answered, with the ends of logs if the barrier asks for them, and in a redundant network
-        with the brokers that it has reached."""
+        with the brokers that it has reached; or this broker itself, with what it retains."""
         wave = self._waves.get(key)
         if wave is not None:
+            if away:
+                self._unheard.add(key)
             if name in wave.waiting:
                 for source in wave.sources.values():
                     if source.ends is not None:
@@ -273,6 +325,8 @@ class Barriers:
         """A neighbour is away: only patient barriers wait for it."""
         for wave in list(self._waves.values()):
             if not wave.patient:
+                if name in wave.waiting and isinstance(wave.message, wire.Barrier) and wave.message.recall:
+                    self._unheard.add(wave.key)
                 self._strike(wave, name)
 
     def remove_neighbour(self, name: str) -> None:

@@ -34,7 +34,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from fairlead.delivery.discovery import Discovered, What, check_what
 from fairlead.delivery.sessions import in_session
@@ -392,6 +392,7 @@ class Client:
         backfill: Since | None = None,
         context: str | Filter | None = None,
         on_late: Callable[[Late], object] | None = None,
+        retained: Literal["send", "only", "no"] = "send",
     ) -> Subscription:
         """Subscribe to what a filter matches.
 
@@ -411,7 +412,13 @@ class Client:
         subscription is valid; `backfill` begins in the past of the broker's log. `context` is a filter on what
         else has a say in the order, because others follow it: smaller sequence numbers whose times are later,
         and causes. `on_late` is called with what comes behind its place. All brokers need a log.
+
+        What channels retain and the filter matches comes first, unless `retained` is "no", and says so; with
+        "only", nothing else comes. A subscription that begins in the past, is shared or ordered gets none of it. A
+        durable subscriber gets it once; one that is not durable, again when it was disconnected.
         """
+        if retained not in ("send", "only", "no"):
+            raise ValueRefused(f"retained values are asked for by 'send', 'only' or 'no', not {retained!r}")
         self._uplink.check()
         terms = terms_of(
             durable,
@@ -452,8 +459,22 @@ class Client:
             )
         if self._sealer is not None:
             subscription._open_with(self._sealer, clear)
+        subscription._retained = (
+            retained != "no" and since is None and ordering is None and not terms.is_shared
+        )
+        subscription._is_of_past = retained == "only"
+        if retained == "only" and (durable or not subscription._retained):
+            raise ValueRefused("a subscription to retained values only has none of the other terms")
         self._intake.add(subscription)
         return subscription
+
+    async def retained(self, filter: str | Filter = "true") -> list[Notification]:
+        """The values that channels retain, at all brokers, and a filter matches."""
+        subscription = self.subscribe(filter, retained="only")
+        await subscription.installed()
+        values = [each.notification for each in subscription.take_waiting()]
+        await subscription.close()
+        return values
 
     def detect(
         self,
@@ -623,6 +644,13 @@ class Client:
     async def tables(self) -> dict[str, Any]:
         """The broker's routing tables."""
         answer: dict[str, Any] = await self._request(lambda number: wire.ReportRequest(number, "tables"))
+        return answer
+
+    async def channels(self) -> list[dict[str, Any]]:
+        """The channels of the network: the first that matches a notification is its channel."""
+        answer: list[dict[str, Any]] = await self._request(
+            lambda number: wire.ReportRequest(number, "channels")
+        )
         return answer
 
     async def durables(self) -> list[dict[str, Any]]:
@@ -913,6 +941,7 @@ class Client:
                 terms.accept_within_us,
                 subscription._is_ordered,
                 subscription._seen if subscription._is_ordered and not subscription.durable else 0,
+                subscription._retained,
             )
         )
         if len(frame) - 4 > self._uplink.frame_max:

@@ -30,6 +30,7 @@ from fairlead.network.operations import Operations
 from fairlead.network.outflow import Step
 from fairlead.network.owned_types import OwnedTypes
 from fairlead.network.peers import Peer
+from fairlead.network.retaining import Retaining
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.network.settings import POLICIES
@@ -67,6 +68,7 @@ class Clientele:
         operations: Operations,
         neighbourhood: Neighbourhood,
         durability: Durability,
+        retaining: Retaining,
         is_logged: bool,
         guard: Guard,
         types: OwnedTypes,
@@ -78,6 +80,7 @@ class Clientele:
         self._durability, self._is_logged, self._questions = durability, is_logged, questions
         self._leaving, self._operations, self._guard = leaving, operations, guard
         self._types = types
+        self._retaining = retaining
         self.principal_of: Callable[[str, int], Principal] = lambda authorization, now: NOBODY
         """The principal of credentials that a client shows later; NotAuthenticated. The driver's to say."""
         self.send_request: Callable[[ClientSession, bytes, int], bool] = lambda session, packed, now: False
@@ -136,6 +139,7 @@ class Clientele:
         if (tracer := self._outgoing.tracing.tracer) is not None:
             tracer.unsubscribed(session.client)
         self._clients.pop(session.name, None)
+        self._retaining.end(session.client)
         self._guard.count(session, self._guard.now)
         self._guard.unbind(session.client)
         self._leaving.begin(session.client)
@@ -181,8 +185,9 @@ class Clientele:
         if message.durable or message.since is not None or message.ordered:
             self._durability.subscribe(session, message, filter, now)
         else:
+            recall = self._retaining.begin(session, message.id, message.filter, wanted=message.retained)
             self._interests.call(calls.Subscribe(session.client, message.id, filter), now)
-            self._barriers.answer(session, message.number, patient=False)
+            self._barriers.answer(session, message.number, patient=False, recall=recall)
             if (tracer := self._outgoing.tracing.tracer) is not None:
                 tracer.subscribed(session.client, message.id, filter)
         if not message.durable:
@@ -219,6 +224,7 @@ class Clientele:
             self._durability.detach(unnamed)
         else:
             self._interests.call(calls.Unsubscribe(session.client, message.id), now)
+            self._retaining.end(session.client, message.id)
         if not message.durable:
             session.hold_filter("subscription", message.id)
 

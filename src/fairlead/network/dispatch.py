@@ -75,6 +75,8 @@ class Dispatch:
         self._publications: Publications[Session, Fanout, bytes] = Publications(
             None if ledger is None else _LedgerLog(ledger)
         )
+        self.retain: Callable[[bytes, int], object] | None = None
+        """Retains what clients have published here, where channels say so."""
         self.pending: Final[deque[Pending[Session, Fanout, bytes]]] = self._publications.pending
         """Publications that wait for the log."""
         if ledger is not None and ledger.log.synced < ledger.log.end:  # opened on a full disk
@@ -144,6 +146,9 @@ class Dispatch:
             for offset, _, content, _ in effect.entries:
                 if offset != NO_OFFSET:
                     tracer.published(content)
+        if self.retain is not None and not effect.origin.logs_relays:
+            for offset, _, content, _ in effect.entries:
+                self.retain(content, offset)
         for fanout, records in groupby(effect.entries, _fanout):
             try:
                 self._once.send_records(fanout, [*records], are_relayed=effect.origin.logs_relays)

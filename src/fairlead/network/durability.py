@@ -49,6 +49,7 @@ from fairlead.network.ledger import (
 from fairlead.network.once import Once
 from fairlead.network.own import OwnPublications
 from fairlead.network.persistence import Persistence
+from fairlead.network.retaining import Retaining
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.rules import Refusal
@@ -85,9 +86,10 @@ class Durability:
         leaving: Leaving,
         guard: Guard,
         own: OwnPublications,
+        retaining: Retaining,
         clock: Clock,
     ) -> None:
-        self._own_publications, self._clock = own, clock
+        self._own_publications, self._clock, self._retaining = own, clock, retaining
         self._broker, self._outgoing, self._persistence, self._once = broker, outgoing, persistence, once
         self._durables, self._router, self._dispatch = durables, router, dispatch
         self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
@@ -154,12 +156,21 @@ class Durability:
             self._guard.inform(session, calls.Grant(durable.client, message.id, durable.granted[message.id]))
         # Those who knew of it before are not waited for where they are away.
         patient = not ends and message.id not in durable.acknowledged
+        recall = self._retaining.begin(
+            durable,
+            message.id,
+            message.filter,
+            wanted=message.retained,
+            is_new=known is None,
+            patient=patient,
+        )
         self._barriers.answer(
             session,
             message.number,
             patient=patient,
             then=lambda: durable.acknowledged.add(message.id),
             ready=() if ends or self._guard.is_on else ((durable.client, message.id),),
+            recall=recall,
         )
         # What it missed follows when those who asked before have been answered.
         self._dispatch.after_sync(lambda: self.serve(durable))
@@ -279,6 +290,7 @@ class Durability:
             durable.acknowledged.discard(id)
             self._outgoing.memory.release_lasting(name, id)
             self._interests.call(calls.Unsubscribe(durable.client, id), now)
+            self._retaining.end(durable.client, id)
             self._dispatch.after_sync(lambda: self.serve(durable))
 
     def granted(self, grant: calls.Grant) -> None:
@@ -373,6 +385,7 @@ class Durability:
         if (tracer := self._outgoing.tracing.tracer) is not None:
             tracer.unsubscribed(durable.client)
         self._leaving.begin(durable.client)
+        self._retaining.end(durable.client)
         self._guard.unbind(durable.client)
         self._durables.pop(durable.name, None)
         self._persistence.remove_cursor(cursor_of_durable(durable.name))

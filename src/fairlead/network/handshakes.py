@@ -36,7 +36,7 @@ class Handshakes:
         self._broker = broker
         self._name, self._life, self._frame_bytes = broker.name, life, frame_bytes
         self._persistence, self._dispatch = persistence, dispatch
-        self._routing = agreed(broker.settings, in_scopes=broker.seam.declares)
+        self._routing = agreed(broker.settings, in_scopes=broker.seam.declares, channels=broker.seam.channels)
         schema = broker.catalogue.schema
         self._schema = "" if schema is None else schema.fingerprint
         self._refused: set[tuple[str, str]] = set()

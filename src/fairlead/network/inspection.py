@@ -20,7 +20,7 @@ from fairlead.network.handshakes import Handshakes
 from fairlead.network.ledger import Ledger
 from fairlead.network.memory import Memory
 from fairlead.network.operations import Operations
-from fairlead.network.reports import LinkStatus, Status, Tables
+from fairlead.network.reports import ChannelReport, LinkStatus, Status, Tables
 from fairlead.network.sessions import Counters
 from fairlead.routing import Entry
 
@@ -134,6 +134,10 @@ class Inspection:
         if not link.ready and (absence := self._calling.of_link(link.name)) is not None:
             status["reason"], status["since"] = absence["reason"], absence["since"]
         return status
+
+    def channels(self) -> list[ChannelReport]:
+        """The channels, the first that matches a notification being its own."""
+        return self._broker.seam.channels.to_json()  # type: ignore[return-value]  # as a file has them
 
     def tables(self) -> Tables:
         """The routing tables, as text."""

@@ -131,9 +131,14 @@ class Intake:
 
     def delivered(self, ordinal: int, ids: list[str], packed: bytes) -> None:
         """Something has come."""
+        ids, is_retained = wire.retained_in(ids)
         ids, attempt = wire.attempt_in(ids)
         ids, part = wire.part_in(ids)
         found = [self.subscriptions[id] for id in ids if id in self.subscriptions]
+        if not is_retained and any(each._is_of_past for each in found):
+            found = [each for each in found if not each._is_of_past]
+            if not found and not ordinal:
+                return
         if not found:
             self._not_wanted(ordinal, ids, part)
             return
@@ -151,7 +156,15 @@ class Intake:
         notification = unpack(packed)
         for subscription in found:
             subscription._put(
-                Delivery(notification, tuple(ids), durable, ordinal, attempt, None, subscription)
+                Delivery(
+                    notification,
+                    tuple(ids),
+                    durable,
+                    ordinal,
+                    attempt,
+                    retained=is_retained,
+                    _of=subscription,
+                )
             )
         self.waiting += len(found)
         self._moved()

@@ -11,7 +11,7 @@ import contextlib
 import os
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -43,6 +43,7 @@ from fairlead.network.incarnations import lineage_of, valid_end
 
 __all__ = [
     "RESERVE_BYTES",
+    "RETAINED_CURSOR",
     "Accepted",
     "Accounts",
     "Attempts",
@@ -50,6 +51,7 @@ __all__ = [
     "DurableSubscription",
     "Heard",
     "InterestsChanged",
+    "Keeping",
     "Ledger",
     "Linked",
     "Noticed",
@@ -58,6 +60,7 @@ __all__ = [
     "Parting",
     "Redriven",
     "Remember",
+    "Retained",
     "State",
     "Subscribed",
     "Termed",
@@ -73,6 +76,8 @@ __all__ = [
 ]
 
 STATE_CURSOR: Final = "state"
+RETAINED_CURSOR: Final = "retained"
+"""The publications from it on are not among the retained values that are in the state."""
 IDENTITIES_CURSOR: Final = "identities"
 """The records below it are in the tables of identities, whatever fails. While those can be written, retention
 waits for them; where they cannot, it goes on, and the identities are in memory alone."""
@@ -251,6 +256,21 @@ class OpenedBefore(Struct, frozen=True, array_like=True, tag="Opened"):
     log: str
 
 
+class Keeping(Struct, frozen=True, array_like=True, tag=True):
+    """The values that these channels retain of what was published below an offset follow."""
+
+    channels: str
+    reached: int
+
+
+class Retained(Struct, frozen=True, array_like=True, tag=True):
+    """Some of these values."""
+
+    values: list[tuple[str, bytes, int, str, str, bytes, int, bool]]
+    """Channel, key, order time and producer of its place, producer, notification, its position in this log or 0,
+    and whether it has ended its key."""
+
+
 class Whole(Struct, frozen=True, array_like=True, tag=True):
     """The records from here to `Sealed` are the whole state."""
 
@@ -278,6 +298,8 @@ Change: TypeAlias = (
     | Wanted
     | Opened
     | OpenedBefore
+    | Keeping
+    | Retained
     | Whole
     | Sealed
 )
@@ -412,6 +434,9 @@ class State:
     """By broker, in a redundant network."""
     arrived: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
     """By broker, in a redundant network: the incarnation of its log, and the last position that has arrived."""
+    keeping: Keeping | None = None
+    retained: list[Retained] = field(default_factory=list)
+    """The retained values, until the broker has taken them over."""
     opened: Opened | None = None
     """The latest opening; a log that was written before openings were recorded has none."""
 
@@ -467,6 +492,14 @@ class State:
                 self.wanted.pop(url, None)
             case Opened(lineage, broker, log) | OpenedBefore(lineage, broker, log):
                 self.opened = Opened(lineage, broker, log)
+            case Keeping() | Retained():
+                self._apply_retained(change)
+
+    def _apply_retained(self, change: Keeping | Retained) -> None:
+        if isinstance(change, Keeping):
+            self.keeping, self.retained = change, []
+        else:
+            self.retained.append(change)
 
     def _apply_redundant(self, change: Noticed | Heard | Arrived) -> None:
         match change:
@@ -543,6 +576,8 @@ class Ledger:
         """After opening: the identities of the latest publications, so that a duplicate of one is known."""
         self.content = 0
         """The end of what has been appended; beyond it there are at most changes of cursors."""
+        self.retained: Callable[[], list[Change]] = list
+        """The retained values, as the broker has them, to be gathered with the state."""
         self._changes = 0
         """The number of changes noted since they were gathered."""
         self._gathered = 0
@@ -765,11 +800,14 @@ class Ledger:
             safe = self._safe_cursors.get(cursor_of_durable(name), 0)
             accounts.transacted = {each for each in accounts.transacted if each >= safe}
         cursors = self.log.cursors.snapshot()
-        whole = [Whole(), *self.state.changes(), Sealed()]
+        retained = self.retained()
+        whole = [Whole(), *self.state.changes(), *retained, Sealed()]
         offsets = self._append([(STATE, _encoder.encode(each)) for each in whole], now)
         self._sync()  # the cursor must not be safe before what it points at
         self._safe_cursors = cursors
         self.log.cursors[STATE_CURSOR] = offsets.start
+        if retained and isinstance(retained[0], Keeping):
+            self.log.cursors[RETAINED_CURSOR] = retained[0].reached
         self._changes, self._gathered = 0, offsets.stop
 
     def retain(self, now: int, *, seconds: float | None = None, max_bytes: int | None = None) -> int:
@@ -782,7 +820,8 @@ class Ledger:
         if not self.firsts.has_failed:
             remembered = self.log.cursors.get(IDENTITIES_CURSOR, remembered)
         needed = min(
-            (self.log.cursors[name] for name in self._readers if name != STATE_CURSOR), default=remembered
+            (self.log.cursors[name] for name in self._readers if name not in (STATE_CURSOR, RETAINED_CURSOR)),
+            default=remembered,
         )
         left = self.log.retained(since=since, max_bytes=max_bytes, retain_from=min(needed, remembered))
         if left > max(self._gathered, self.log.cursors[STATE_CURSOR]):
@@ -859,7 +898,12 @@ class Ledger:
 
         self._look_back(latest)
         # Who has been forgotten keeps nothing, though this was killed before it could write that, too.
-        known = {STATE_CURSOR, IDENTITIES_CURSOR, *map(cursor_of_durable, self.state.durables)}
+        known = {
+            STATE_CURSOR,
+            IDENTITIES_CURSOR,
+            RETAINED_CURSOR,
+            *map(cursor_of_durable, self.state.durables),
+        }
         known |= set(map(cursor_of_link, self.state.neighbours))
         known |= set(map(cursor_of_acknowledged, self.state.neighbours))
         for name in self.log.cursors.keys() - known:

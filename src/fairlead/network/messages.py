@@ -41,6 +41,7 @@ __all__ = [
     "Ping",
     "Pong",
     "Probe",
+    "Recalled",
     "Received",
     "Redrive",
     "Refused",
@@ -189,6 +190,8 @@ class Subscribe(_Message, frozen=True):
     than a window."""
     after: int = 0
     """Of one that is ordered and not durable: the last place in the log that it knows."""
+    retained: bool = False
+    """Whether the values come first that channels retain."""
 
 
 class Unsubscribe(_Message, frozen=True):
@@ -338,7 +341,7 @@ class RemoveType(_Message, frozen=True):
 
 
 class ReportRequest(_Message, frozen=True, tag="Ask"):
-    """A question about the broker itself: `status`, `tables`, `durables` or `types`."""
+    """A question about the broker itself: `status`, `tables`, `channels`, `durables` or `types`."""
 
     number: int
     what: str
@@ -515,6 +518,10 @@ class Barrier(_Message, frozen=True, tag="Fence"):
     patient: bool = True
     ends: bool = False
     """Whether the answer has the ends of the logs of all brokers behind."""
+    recall: str = ""
+    """A filter: the retained values that it matches come before the answer (`Recalled`)."""
+    keys: list[tuple[str, bytes]] = []
+    """Keys of channels: the order of all that is known of them come before the answer."""
 
 
 class Probe(_Message, frozen=True):
@@ -536,6 +543,23 @@ class Passed(_Message, frozen=True, tag="Fenced"):
     """By broker the end of its log, where that was asked for; -1: it has none."""
     reached: list[str] = []
     """In a redundant network, the brokers that a barrier has reached this way."""
+    away: bool = False
+    """Whether some broker behind has not answered: retained values may be missing."""
+
+
+class Recalled(_Message, frozen=True):
+    """Values that a broker retains, on the way back to where a barrier began."""
+
+    origin: str
+    number: int
+    broker: str = ""
+    """The broker that retains it, and the position there up to which all is among it."""
+    reached: int = 0
+    values: list[tuple[bytes, int, int]] = []
+    """Notifications, each with its order time and its position; 0: it is in no log."""
+    ranks: list[tuple[str, bytes, list[tuple[int, str, str, bool]]]] = []
+    """By channel and key: order time, producer and id of each value, in their order, and whether it has ended the
+    key."""
 
 
 Control: TypeAlias = (
@@ -584,4 +608,5 @@ Control: TypeAlias = (
     | Barrier
     | Probe
     | Passed
+    | Recalled
 )

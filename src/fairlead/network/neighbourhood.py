@@ -85,6 +85,8 @@ class Neighbourhood:
             clock=clock,
         )
         self.calling.settle = self._settle
+        self.recalled: Callable[[str, wire.Recalled], None] = lambda name, message: None
+        """Called with what brokers behind a neighbour retain."""
         self._cycles = Cycles(
             broker.name,
             links=links,
@@ -337,7 +339,11 @@ class Neighbourhood:
 
     def _passed(self, session: LinkSession, message: wire.Passed, now: int) -> None:
         key = (message.origin, message.number)
-        self._barriers.answered(key, session.name, message.ends, message.reached)
+        self._barriers.answered(key, session.name, message.ends, message.reached, away=message.away)
+
+    def _recalled(self, session: LinkSession, message: wire.Recalled, now: int) -> None:
+        if self._is_open(session):
+            self.recalled(session.name, message)
 
     def _credit(self, session: LinkSession, message: wire.Credit, now: int) -> None:
         if not session.granted <= message.dealt <= session.spent:
@@ -415,9 +421,10 @@ class Neighbourhood:
             return
 
         def passed(reached: Collection[str]) -> None:
+            away = self._barriers.take_away((message.origin, message.number))
             # If the connection has been lost since, the barrier comes again over the next one.
             if link.session is not None:
-                link.session.tell(wire.Passed(message.origin, message.number, ends, sorted(reached)))
+                link.session.tell(wire.Passed(message.origin, message.number, ends, sorted(reached), away))
                 if message.ends:
                     self._cuts.hurry(link.name, ends)
 
@@ -431,6 +438,7 @@ class Neighbourhood:
         wire.Probe: _probe,
         wire.Barrier: _barrier,
         wire.Passed: _passed,
+        wire.Recalled: _recalled,
         wire.Credit: _credit,
         wire.Dropped: _dropped,
         wire.Table: _table,

@@ -21,6 +21,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     leaving        the subscriptions of clients that are gone are removed in turns (`turns`)
     durability     the durable subscribers
     own            what the broker itself publishes: dead letters
+    retaining      the last values of channels, for those who subscribe later
     memory         one budget for all connections
     backpressure   slow destinations, and connections that wait for them
     inflow         when a connection is read from: states
@@ -77,7 +78,8 @@ from fairlead.network.owned_types import OwnedTypes
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
 from fairlead.network.relays import Relays
-from fairlead.network.reports import Status, Tables
+from fairlead.network.reports import ChannelReport, Status, Tables
+from fairlead.network.retaining import Retaining
 from fairlead.network.router import Fanout, Router
 from fairlead.network.sessions import Counters, Outgoing, Session
 from fairlead.network.settings import Limits
@@ -134,7 +136,7 @@ class Node:
             redundancy.notices.begin(now)
         self.copies = None if redundancy is None else Copies(self.name, life, self.persistence, self._clock)
         self.router = Router(broker, self.links)
-        self.once = Once(ledger, self.links, self.counters, self.copies)
+        self.once = Once(ledger, self.links, self.counters, self.copies, broker=self.name)
         self.tracing = Tracing()
         self.dispatch = Dispatch(
             ledger, self.once, counters=self.counters, durables=self.durables, tracing=self.tracing
@@ -181,6 +183,17 @@ class Node:
             turn=self._turn_time,
         )
         self.leaving = Leaving(broker, self.router, self.interests, self._turn_time)
+        self.retaining = Retaining(
+            broker,
+            self.router,
+            self.barriers,
+            self.interests,
+            self.persistence,
+            links=self.links,
+            once=self.once,
+            counters=self.counters,
+            dispatch=self.dispatch,
+        )
         self.guard = Guard(
             broker,
             clients=self.clients,
@@ -210,6 +223,7 @@ class Node:
             clock=self._clock,
         )
         self.calling = self.neighbourhood.calling
+        self.neighbourhood.recalled = self.retaining.arrived
         self.own = OwnPublications(self.outgoing, broker, self.router, self.dispatch)
         self.durability = Durability(
             broker,
@@ -225,6 +239,7 @@ class Node:
             leaving=self.leaving,
             guard=self.guard,
             own=self.own,
+            retaining=self.retaining,
             clock=self._clock,
         )
         self.operations = Operations(ledger, self.dispatch, clients=self.clients, durables=self.durables)
@@ -263,12 +278,14 @@ class Node:
             operations=self.operations,
             neighbourhood=self.neighbourhood,
             durability=self.durability,
+            retaining=self.retaining,
             is_logged=self.persistence.is_logged,
             guard=self.guard,
             types=self.types,
             questions={
                 "status": self._inspection.status,
                 "tables": self._inspection.tables,
+                "channels": self._inspection.channels,
                 "durables": self.operations.backlogs,
                 "types": self.types.report,
             },
@@ -297,6 +314,7 @@ class Node:
         """Begin with the state that the ledger has."""
         self.neighbourhood.recall(now)
         self.durability.recall(now)
+        self.retaining.recall_state()
         if self.ledger is not None:
             for identity in self.ledger.identities:
                 self.broker.is_new(identity)
@@ -356,7 +374,7 @@ class Node:
     @property
     def is_busy(self) -> bool:
         """Whether there is more to do than was done in this turn."""
-        return bool(self.dirty or self.leaving.left)
+        return bool(self.dirty or self.leaving.left or self.retaining.is_busy)
 
     @property
     def sessions(self) -> list[Session]:
@@ -576,6 +594,7 @@ class Node:
         self.dirty[:0] = late
         if self.leaving.left:
             self.leaving.go_on(self._clock.now)
+        self.retaining.go_on()
 
     def _turn(self, session: Session, at_most: int) -> int:
         """Handle frames that were held, and read on in the log; how many records (`at_most`) that is worth."""
@@ -679,6 +698,10 @@ class Node:
     def tables(self) -> Tables:
         """The routing tables, as text."""
         return self._inspection.tables()
+
+    def channels(self) -> list[ChannelReport]:
+        """The channels of the network."""
+        return self._inspection.channels()
 
     def close(self, now: int) -> None:
         """End all connections, and close the log."""

@@ -7,12 +7,13 @@ subscriber that reads it there later. A broker without neighbours knows duplicat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairlead.broker.delivered import Delivered
 from fairlead.broker.publications import NO_OFFSET, Logged
+from fairlead.log.records import Stamp, parse_origin, parse_relayed, parse_stamp
 from fairlead.model.packed import identity_bytes, identity_in
 from fairlead.network import wire
 from fairlead.network.relays import Relays
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Once"]
 
+NUMBER_BYTES: Final = 8
+"""The length of a relay's number, before the stamp."""
+
 
 class Once:
     """Between a broker and its own clients."""
@@ -37,12 +41,17 @@ class Once:
         links: Mapping[str, Link],
         counters: Counters,
         copies: Copies | None = None,
+        *,
+        broker: str = "",
     ) -> None:
         self._links, self._counters, self._copies = links, counters, copies
         self._delivered = Delivered[tuple[str, str]]()
         self._firsts = None if ledger is None else ledger.firsts
         self.spans: RouteSpans | None = None
         """The spans of notifications that name a trace of OpenTelemetry's, where they are wanted."""
+        self._broker = broker
+        self.pass_on: Callable[[Fanout, bytes, Stamp | None], Fanout] | None = None
+        """The recipients that a notification is handed to, where some may have been handed newer ones."""
 
     def send(
         self,
@@ -68,6 +77,10 @@ class Once:
         if fanout.recipients:
             packed = wire.parse_relay(content)[1] if is_relayed else content
             if self._is_first(offset, packed, identity):
+                if self.pass_on is not None:
+                    fanout = self.pass_on(
+                        fanout, packed, self._stamp_of(offset, content, is_relayed=is_relayed)
+                    )
                 fanout.deliver(offset, packed)
             else:
                 self._counters.duplicates += 1
@@ -89,6 +102,10 @@ class Once:
         fanout.relay_records(offsets, contents, are_relayed=are_relayed)
         if not fanout.recipients:
             return
+        if self.pass_on is not None:
+            for offset, content in zip(offsets, contents, strict=True):
+                self._deliver(fanout, offset, content, are_relayed=are_relayed)
+            return
         packed = [wire.parse_relay(content)[1] for content in contents] if are_relayed else contents
         first = self._are_first(offsets, packed)
         if first is not None:
@@ -99,7 +116,7 @@ class Once:
 
     def send_all(self, fanout: Fanout, relays: Relays) -> None:
         """The same of several that are in no log."""
-        if self._copies is not None and fanout.links:
+        if self.pass_on is not None or (self._copies is not None and fanout.links):
             for packed in relays.each:
                 self.send(fanout, NO_OFFSET, packed)
             return
@@ -120,6 +137,24 @@ class Once:
                 fanout.deliver_all(relays.only(new))
                 return
         fanout.send_all(relays)
+
+    def _deliver(self, fanout: Fanout, offset: int, content: bytes, *, are_relayed: bool) -> None:
+        """Hand a record to the recipients alone."""
+        assert self.pass_on is not None
+        packed = wire.parse_relay(content)[1] if are_relayed else content
+        if self._is_first(offset, packed, None):
+            stamp = self._stamp_of(offset, content, is_relayed=are_relayed)
+            self.pass_on(fanout, packed, stamp).deliver(offset, packed)
+        else:
+            self._counters.duplicates += 1
+
+    def _stamp_of(self, offset: int, content: bytes, *, is_relayed: bool) -> Stamp | None:
+        """The stamp of where a notification was published; None: here, and it is in no log."""
+        if is_relayed:
+            stamp = parse_stamp(content[NUMBER_BYTES : parse_relayed(content)[1]])
+            origin, incarnation = parse_origin(stamp.origin.encode())
+            return stamp if not incarnation else Stamp(origin.decode(), stamp.position)
+        return None if offset == NO_OFFSET else Stamp(self._broker, offset + 1)
 
     def _is_first(self, offset: int, packed: bytes, identity: tuple[str, str] | None) -> bool:
         if offset != NO_OFFSET:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
+from fairlead.channels import Channel
 from fairlead.configuration import (
     PATH,
     Format,
@@ -49,6 +50,7 @@ from fairlead.network.settings import (
     Address,
     BrokerSettings,
     agreed,
+    check_channels,
     common_settings,
     common_tables,
     under,
@@ -104,6 +106,8 @@ class _Top:
         Off("memory", "they have no logs, and nothing is durable"),
     ] = "fairlead-data"
     links: Annotated[tuple[Link, ...], Key("which brokers are neighbours: pairs of names", _pairs)] = ()
+    channels: tuple[Channel, ...] = ()
+    """Those of all brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,9 @@ def read_overlay(path: str | Path) -> Overlay:
 def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None = None) -> Overlay:
     """The network that the tables of such a file describe; paths are relative to `directory`."""
     reading = Reading(OVERLAY_FILE, under(directory))
-    top = _Top(**made(_Top, {"": reading.top(given)}))
+    channels = reading.several("channels", given["channels"]) if "channels" in given else []
+    top = _Top(**made(_Top, {"": reading.top(given), "channels": channels}))
+    check_channels(reading, top.channels)
     for_all = common_tables(reading, given)
     tables = _brokers(reading, given.get("brokers"))
     lines = {name: _Line(**made(_Line, {"": table})) for name, table in tables.items()}
@@ -245,6 +251,7 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
             children=hierarchy.children.get(name, frozenset()),
             schema=top.schema,
             extensions=top.extensions,
+            channels=top.channels,
             listen=Address(top.host, line.port, settings[name].tls is not None),
             data=None if top.data is None else str(Path(top.data) / name),
             http=None if line.http is None else Address(top.host, line.http),

@@ -54,7 +54,7 @@ class OwnPublications(Session):
         if memory.take(notification) is None:
             then()
             return
-        marked = self._broker.seam.mark(notification)
+        marked = self._broker.seam.mark(notification, now)
         try:
             fanout = self._router.fanout(marked, "")
         except BaseException:

@@ -12,12 +12,14 @@ from msgspec import Meta
 __all__ = [
     "Absent",
     "Backlog",
+    "ChannelReport",
     "Count",
     "DetectionStatus",
     "DurableStatus",
     "LinkStatus",
     "LogStatus",
     "MemoryStatus",
+    "RetainReport",
     "SecurityStatus",
     "Status",
     "Tables",
@@ -89,6 +91,22 @@ class Backlog(TypedDict):
     behind: Count
     oldest: str
     filters: list[str]
+
+
+class RetainReport(TypedDict):
+    """The values that a channel retains: how many of each key, and of which keys."""
+
+    per: list[str]
+    count: Count
+    ends: NotRequired[str]
+
+
+class ChannelReport(TypedDict):
+    """A channel, as the file of the network has it."""
+
+    name: str
+    filter: str
+    retain: NotRequired[RetainReport]
 
 
 class MemoryStatus(TypedDict):

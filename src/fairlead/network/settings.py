@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fairlead.broker import Broker, Settings
+from fairlead.channels import Channel, Channels
 from fairlead.configuration import (
     PATH,
     Key,
@@ -38,6 +39,7 @@ from fairlead.network.wire import FRAME_MAX, FRAME_MIN
 from fairlead.routing import STRATEGIES, Catalogue, Flooding
 from fairlead.rules import Rule
 from fairlead.rules.access import Access, nobody
+from fairlead.rules.channeling import Channeling
 from fairlead.rules.domains import Domains
 from fairlead.rules.quota import Quota
 from fairlead.rules.sealing import Sealing
@@ -58,6 +60,7 @@ __all__ = [
     "Limits",
     "Tls",
     "agreed",
+    "check_channels",
     "check_tls",
     "common_settings",
     "common_tables",
@@ -343,6 +346,8 @@ class BrokerSettings:
             at="detection.keep",
         ),
     ] = 604_800.0
+    channels: tuple[Channel, ...] = ()
+    """The same at every broker, in the same order."""
     limits: Limits = Limits()
     tls: Tls | None = None
     security: Security = OPEN
@@ -474,7 +479,9 @@ class BrokerSettings:
         # The event loop does not wait for the kernels of the matching engine.
         language = self.language
         catalogue = Catalogue(Columnar(schema=language, kernels=Kernels()), language)
-        rules = (*(() if language is None else (Domains(language),)), *self._rules(language))
+        channels = self.read_channels(language)
+        of_channels = (Channeling(channels),) if channels else ()
+        rules = (*(() if language is None else (Domains(language),)), *of_channels, *self._rules(language))
         return Broker(self.name, self.routing, catalogue=catalogue, rules=rules)
 
     @property
@@ -487,6 +494,13 @@ class BrokerSettings:
             return None if self.schema is None else Schema.read(self.schema)
         except FairleadError as error:
             raise NetworkError(str(error)) from error
+
+    def read_channels(self, schema: Schema | None) -> Channels:
+        """The channels, with their filters read; NetworkError where there cannot be such."""
+        try:
+            return Channels(self.channels, schema)
+        except FairleadError as error:
+            raise NetworkError(f"[[channels]]: {error}") from error
 
     def _rules(self, schema: Schema | None) -> tuple[Rule, ...]:
         policy = self.security.read_policy(schema)
@@ -521,13 +535,15 @@ class BrokerSettings:
             raise NetworkError(f"[scopes] file: {error}") from error
 
 
-def agreed(routing: Settings, *, in_scopes: bool = False) -> str:
+def agreed(routing: Settings, *, in_scopes: bool = False, channels: Channels | None = None) -> str:
     """The form of routing that all brokers of a network must share: with flooding, a broker sends no filters to
-    brokers that wait for them; with scopes, its filters say in which scopes they are."""
+    brokers that wait for them; with scopes, its filters say in which scopes they are; and by its channels, a
+    notification has one quality of service everywhere."""
     ways = "flooding" if routing.strategy.initial() else "filters"
     ways = f"{ways} over several ways" if routing.redundant else ways
     ways = ways if routing.advertisements is None else f"{ways} and advertisements"
-    return f"{ways} in scopes" if in_scopes else ways
+    ways = f"{ways} in scopes" if in_scopes else ways
+    return f"{ways} with the channels {channels.fingerprint}" if channels else ways
 
 
 # -- the file --------------------------------------------------------------------------------------------------
@@ -571,12 +587,20 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
         reading.wrong("security", "[security]", problem)
     for place, problem in settings.unkept():
         reading.wrong("routing", place, problem)
+    check_channels(reading, settings.channels)
     if not isinstance(settings.hierarchical, bool):
         reading.wrong(
             "routing", "[routing] hierarchical", "true or false: roots are for the file of a whole network"
         )
     reading.check(source, NetworkError)
     return replace(settings, listen=listen._replace(secure=settings.tls is not None))
+
+
+def check_channels(reading: Reading, channels: tuple[Channel, ...]) -> None:
+    """Each channel has a name of its own. What their filters say is seen when they are read, with the schema."""
+    names = [each.name for each in channels]
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        reading.wrong("channels", "[[channels]]", f"there are two channels {name!r}")
 
 
 def common_tables(reading: Reading, given: Mapping[str, Any], prefix: str = "") -> Tables:

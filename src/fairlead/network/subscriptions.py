@@ -45,6 +45,8 @@ class Delivery:
     """For the how-manieth time a durable subscriber is handed it; after a crash of the broker perhaps one low."""
     key: OrderKey | None = None
     """Its place in the total order, where delivery is ordered."""
+    retained: bool = False
+    """Whether it was published before the subscription, and retained by a channel."""
     _of: Subscription | None = field(default=None, repr=False, compare=False)
 
     async def accept(self) -> None:
@@ -94,6 +96,10 @@ class Subscription:
         self.terms = terms
         """On which terms deliveries are handed out and accepted."""
         self.id, self.filter, self.durable, self.since = id, filter, durable, since
+        self._retained = False
+        """Whether retained values come first."""
+        self._is_of_past = False
+        """Whether nothing else comes."""
         self._is_ordered = False
         """Whether deliveries are put in order here."""
         self.granted = filter

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from fairlead.delivery.discovery import Discovered, What
 from fairlead.errors import ConnectionEnded, NotAcknowledged, SubscriptionEnded, ValueRefused
@@ -203,6 +203,7 @@ class Client:
         backfill: Since | None = None,
         context: str | Filter | None = None,
         on_late: Callable[[Late], object] | None = None,
+        retained: Literal["send", "only", "no"] = "send",
     ) -> Subscription:
         """Subscribe to what a filter matches, as the asynchronous client does; on return every broker knows.
 
@@ -228,6 +229,7 @@ class Client:
                 backfill=backfill,
                 context=context,
                 on_late=on_late,
+                retained=retained,
             )
             try:
                 async with asyncio.timeout(INSTALL_S if timeout is None else timeout):
@@ -240,6 +242,10 @@ class Client:
             return made
 
         return Subscription(self, self._wait(subscribe()))
+
+    def retained(self, filter: str | Filter = "true") -> list[Notification]:
+        """The values that channels retain, at all brokers, and a filter matches."""
+        return self._wait(self._client.retained(filter))
 
     async def _not_acknowledged(self, durable: str) -> NotAcknowledged:
         """The error that names the brokers that have not acknowledged a subscription."""
@@ -381,6 +387,10 @@ class Client:
         """The broker's routing tables."""
         return self._wait(self._client.tables())
 
+    def channels(self) -> list[dict[str, Any]]:
+        """The channels of the network: the first that matches a notification is its channel."""
+        return self._wait(self._client.channels())
+
     def durables(self) -> list[dict[str, Any]]:
         """The broker's durable subscribers with their backlogs, the one with the oldest first."""
         return self._wait(self._client.durables())
@@ -521,6 +531,11 @@ class Delivery:
     def key(self) -> OrderKey | None:
         """Its place in the total order, where delivery is ordered."""
         return self._delivery.key
+
+    @property
+    def retained(self) -> bool:
+        """Whether it was published before the subscription, and retained by a channel."""
+        return self._delivery.retained
 
     def accept(self) -> None:
         """It is dealt with, and will not come again."""

@@ -107,6 +107,7 @@ from fairlead.network.messages import (
     Ping,
     Pong,
     Probe,
+    Recalled,
     Received,
     Redrive,
     Refused,
@@ -182,6 +183,7 @@ __all__ = [
     "Ping",
     "Pong",
     "Probe",
+    "Recalled",
     "Received",
     "Redrive",
     "Refused",
@@ -359,6 +361,8 @@ PART_OF: Final = "\0version "
 """The prefix of a version's number; no id of a subscription begins with it."""
 ATTEMPT: Final = "\0attempt "
 """The prefix of an attempt's number; the first one is not told."""
+RETAINED: Final = "\0retained"
+"""Behind the ids of the delivery of a value that was retained; no id of a subscription is that."""
 TRANSACTIONS_SINCE: Final = 7
 """The version from which on brokers know of transactions."""
 ATTEMPTS_SINCE: Final = 7
@@ -421,6 +425,18 @@ def subscriptions_in(head: bytes) -> list[str]:
 def deliver_again(head: bytes, attempt: int) -> bytes:
     """The head of a delivery that is not the first attempt."""
     return _encoder.encode([*msgspec.msgpack.decode(head), f"{ATTEMPT}{attempt}"])
+
+
+def deliver_retained(subscription: str, part: tuple[int, int]) -> bytes:
+    """The head of the delivery of a value that was retained."""
+    head: list[str] = msgspec.msgpack.decode(deliver_head((subscription,), part))
+    return _encoder.encode([*head, RETAINED])
+
+
+def retained_in(subscriptions: list[str]) -> tuple[list[str], bool]:
+    """The head of a delivery without the word that its value was retained, and whether it was."""
+    is_retained = bool(subscriptions) and subscriptions[-1] == RETAINED
+    return (subscriptions[:-1] if is_retained else subscriptions), is_retained
 
 
 def attempt_in(subscriptions: list[str]) -> tuple[list[str], int]:

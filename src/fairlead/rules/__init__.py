@@ -24,6 +24,7 @@ The laws:
     cells           which values of attributes filters tell apart
     memory          remembered answers
     advertisements  the rule of advertisements (book 2.5.4)
+    channeling      the rule of channels: `from fairlead.rules.channeling import Channeling`
     ahead           the rule of the future: `from fairlead.rules.ahead import Ahead`
     access          the rule of the access policy (book 8.1): `from fairlead.rules.access import Access`
     quota           how much a principal publishes in a second: `from fairlead.rules.quota import Quota`

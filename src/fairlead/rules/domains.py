@@ -50,7 +50,7 @@ class Domains(Rule):
             return Refusal(str(error))  # its hint is in it
         return None
 
-    def mark(self, notification: Notification) -> Notification:
+    def mark(self, notification: Notification, now: int) -> Notification:
         return self.schema.admit(notification)
 
 

@@ -325,7 +325,7 @@ class BrokerScoping(Scoping):
     def _judging(self) -> ScopePlan:
         return self._plan if self._at is None else self._at
 
-    def mark(self, notification: Notification) -> Notification:
+    def mark(self, notification: Notification, now: int) -> Notification:
         producer = notification.producer
         if _is_administrative(producer):
             return notification

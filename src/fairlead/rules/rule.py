@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
+from fairlead.channels import Channels
 from fairlead.errors import FairleadError, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.model import Notification
@@ -163,9 +164,12 @@ class Rule:
         Pure."""
         return None
 
-    def mark(self, notification: Notification) -> Notification:
+    def mark(self, notification: Notification, now: int) -> Notification:
         """An admitted publication with what is decided about it at the publisher's broker, for all brokers."""
         return notification
+
+    channels: Channels | None = None
+    """The channels that give notifications their quality of service, where the rule has them."""
 
     learns_from: str = ""
     """A text in every notification that the rule learns from; empty where it learns from none."""

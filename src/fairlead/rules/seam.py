@@ -23,6 +23,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, Protocol
 
+from fairlead.channels import Channel, Channels
 from fairlead.errors import Forbidden
 from fairlead.filters.filter import EVERYTHING, Filter
 from fairlead.model import Notification
@@ -39,6 +40,7 @@ _PRODUCERS: Final = Keys(lambda parts: [*map(_producer, parts)], _producer)
 _IDS: Final = Keys(lambda parts: [*map(_id, parts)], _id)
 
 NONE: Final[frozenset[str]] = frozenset()
+NO_CHANNELS: Final = Channels()
 PART_HINT: Final = "a pattern over a part of the events means something else: write the part into the pattern"
 
 
@@ -196,11 +198,20 @@ class Seam:
             route = rule.narrow(route, notification, source)
         return route
 
-    def mark(self, notification: Notification) -> Notification:
+    def mark(self, notification: Notification, now: int) -> Notification:
         """A publication that was taken, with what rules decide about it once, for all brokers."""
         for rule in self._marking:
-            notification = rule.mark(notification)
+            notification = rule.mark(notification, now)
         return notification
+
+    @property
+    def channels(self) -> Channels:
+        """The channels that give notifications their quality of service."""
+        return next((rule.channels for rule in self.rules if rule.channels is not None), NO_CHANNELS)
+
+    def channel(self, notification: Notification) -> Channel | None:
+        """The channel that a notification is in: its quality of service. Pure, and the same at every broker."""
+        return self.channels.of(notification)
 
     def learn(self, notification: Notification, offset: int) -> bool:
         """A notification is about to be routed: rules whose state follows from it learn; whether that changes

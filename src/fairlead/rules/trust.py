@@ -81,7 +81,7 @@ class Trust(Rule):
             return None
         return Refusal(f"the broker {self.broker} is not trusted with that", error=Forbidden)
 
-    def mark(self, notification: Notification) -> Notification:
+    def mark(self, notification: Notification, now: int) -> Notification:
         if self._tunnel is None or is_of_scopes(notification.producer):
             return notification
         handling = [each for each in self._trust.handles if self._limit(each).matches(notification)]

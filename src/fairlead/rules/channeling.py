@@ -1,0 +1,43 @@
+"""The rule of channels: which quality of service a notification has, decided once, where it is published.
+
+The answer follows from the content of a notification: all brokers with the same channels give the same one. What
+depends on more than that, such as the time at which something was published, is marked on the notification, and
+travels with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from fairlead.channels import Channels
+from fairlead.model import Instant, Notification
+from fairlead.rules.rule import Depends, Rule
+
+__all__ = ["Channeling"]
+
+CLIENT: Final = "c:"
+_NOTHING: Final = Depends()
+
+
+class Channeling(Rule):
+    """The channels of a bus or of a network of brokers.
+
+    What a channel retains has a time: values of several producers are compared by it, at several brokers.
+    """
+
+    def __init__(self, channels: Channels) -> None:
+        self.channels: Channels = channels
+        # What is marked is looked at one by one; neutral channels leave all paths as they are.
+        self._of_clients = _NOTHING if channels.are_neutral else replace(_NOTHING, volatile=True)
+
+    def depends_for(self, source: str) -> Depends:
+        return self._of_clients if source.startswith(CLIENT) else _NOTHING
+
+    def mark(self, notification: Notification, now: int) -> Notification:
+        if notification.time is not None or not now or not self.channels.retain:
+            return notification
+        channel = self.channels.of(notification)
+        if channel is None or channel.retain is None:
+            return notification
+        return notification.stamped(Instant(now))
