@@ -73,12 +73,13 @@ LAB_MAY_IMPORT: dict[str, frozenset[str]] = {
     "dialects": frozenset(),
     "broker": LAB_STAGES,
     "simulation": LAB_STAGES | {"broker", "plotting"},
+    "console": LAB_STAGES | {"broker", "simulation"},
     "chaos": frozenset(),
     "servers": frozenset(),
     "spark": LAB_STAGES | {"simulation"},
     "testing": LAB_STAGES | {"broker", "chaos", "simulation"},
     "bench": LAB_STAGES | {"chaos", "plotting", "simulation", "spark"},
-    "cli": LAB_STAGES | {"bench", "simulation", "spark"},
+    "cli": LAB_STAGES | {"bench", "console", "simulation", "spark"},
 }
 
 # Libraries that have one home, in the product and in the laboratory; anything else may be imported anywhere.

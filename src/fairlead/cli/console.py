@@ -7,7 +7,7 @@ import sys
 
 from fairlead.cli.connecting import add_connection_options, brokers_of, credentials_of, tls_of
 from fairlead.cli.terminal import say
-from fairlead.errors import BadInput, NotInstalled
+from fairlead.errors import NotInstalled
 
 __all__ = ["configure"]
 
@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " acts with your credentials, and answers only at the address that it prints, which has a key. Ctrl-C ends"
         " it. A broker with HTTP serves the same at /console."
     )
-    parser.epilog = "Example: fairlead console -b fairlead://hub.example.org --open"
+    parser.epilog = "Example: fairlead console -b fairlead://hub.example.org --open; of a run: --pipeline out"
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
@@ -28,6 +28,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where it is served (default: 127.0.0.1 and a free port)",
     )
     parser.add_argument("--open", action="store_true", help="open it in a browser")
+    parser.add_argument(
+        "--pipeline",
+        metavar="DIR",
+        help="show the pipeline whose output this is, during a run and afterwards; without -b, it alone",
+    )
     add_connection_options(parser)
     parser.set_defaults(run=run)
 
@@ -36,15 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
     from fairlead.network.addresses import Address
 
     try:
+        from fairlead.console.views.standalone import check_address, pipeline_part
         from fairlead.console.views.standalone import run as run_console
     except ModuleNotFoundError:
         raise NotInstalled.extra("The console", "console") from None
     address = Address.parse(arguments.listen)
-    if not address.is_loopback or address.secure:
-        raise BadInput(
-            "the console is for this machine: it acts with your credentials, in clear",
-            hint="--listen 127.0.0.1:7490; a broker with HTTP and TLS serves the console to others",
-        )
+    check_address(address)
+    parts = [] if arguments.pipeline is None else [pipeline_part(arguments.pipeline)]
 
     def ready(url: str) -> None:
         say(url)
@@ -55,11 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
             webbrowser.open(url)
 
     run_console(
-        brokers_of(arguments),
+        [] if parts and not arguments.brokers else brokers_of(arguments),
         address,
         ready,
         tls=tls_of(arguments),
         patience=arguments.patience,
         credentials=credentials_of(arguments),
+        parts=parts,
     )
     return 0

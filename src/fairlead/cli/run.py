@@ -16,14 +16,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from fairlead.cli.terminal import emit_json, note, paint, say
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, NotInstalled
 
 if TYPE_CHECKING:
     from fairlead.spark.config import Config
@@ -74,6 +74,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="serve figures for Prometheus there, at /metrics, while it runs",
     )
     parser.add_argument("--spans", metavar="URL", help="the collector that gets OpenTelemetry spans")
+    parser.add_argument(
+        "--console",
+        metavar="HOST:PORT",
+        nargs="?",
+        const="127.0.0.1:0",
+        help="show the run in the browser while it goes on, at an address of this machine that is printed",
+    )
     parser.add_argument(
         "--log", choices=("json",), help="tell of each batch on standard error, as a line of JSON"
     )
@@ -173,7 +180,22 @@ def _observers(
             figures = Figures(config.name, lambda: pipeline.at)
             stack.enter_context(served(figures, Address.parse(arguments.metrics)))
             observers.append(figures.took)
+        if arguments.console is not None:
+            note(f"console at {stack.enter_context(_console(arguments.console, pipeline, config))}")
         yield observers
+
+
+def _console(listen: str, pipeline: Pipeline, config: Config) -> AbstractContextManager[str]:
+    """The console with the view of the pipeline; the address to open."""
+    from fairlead.network.addresses import Address
+
+    try:
+        from fairlead.console.views.standalone import check_address, pipeline_part, served
+    except ModuleNotFoundError:
+        raise NotInstalled.extra("The console", "console") from None
+    address = Address.parse(listen)
+    check_address(address)
+    return served([pipeline_part(config.output, lambda: pipeline.at)], address)
 
 
 def _line_of(name: str, batch: Batch, now: datetime) -> str:

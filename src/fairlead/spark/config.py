@@ -683,7 +683,7 @@ def _public(options: Mapping[str, str]) -> dict[str, str]:
     return {key: "***" if SECRET.search(key) else value for key, value in options.items()}
 
 
-def _microseconds(text: str) -> int:
+def microseconds(text: str) -> int:
     if (us := duration_of(text)) > DURATION_US_MAX:
         raise PipelineError(f"{text!r} is too long")
     return us
@@ -715,7 +715,7 @@ def _limit_written(limit: Limit) -> str | dict[str, str]:
 
 SHARE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 LIMIT: Final = Kind(_limit, _limit_written)
-DURATION: Final = Kind(parsed(_microseconds, 'a duration with its unit, such as "10s",'), format_duration)
+DURATION: Final = Kind(parsed(microseconds, 'a duration with its unit, such as "10s",'), format_duration)
 
 
 # -- what depends on other keys ------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 
@@ -31,7 +32,7 @@ from fairlead.errors import PipelineError
 from fairlead.ingest.times import suspected_unit
 from fairlead.matching.columnar.loading import Kernels
 from fairlead.model import Instant
-from fairlead.model.order import BEGINNING, END
+from fairlead.model.order import BEGINNING
 from fairlead.security.annotations import Annotations
 from fairlead.security.settings import sealer_of
 from fairlead.spark import clear, sources, trace
@@ -53,12 +54,14 @@ from fairlead.spark.postgres import SINK as POSTGRES
 from fairlead.spark.postgres import check_postgres
 from fairlead.spark.publishing import check_broker
 from fairlead.spark.report import Facts, Judged, ReportData, gather, render
+from fairlead.spark.report.data import VIOLATIONS_SHOWN
 from fairlead.spark.scoping import scopes_of
 from fairlead.spark.sessions import is_remote, session
 from fairlead.spark.storage import is_at_hand
 from fairlead.spark.subscriptions import Changed, Subscriptions
 from fairlead.spark.summary import Batch, Summary, Totals
 from fairlead.spark.tables import TABLES
+from fairlead.spark.watching import NOTE, Samples, batch_of, proved, report_note, watermark_after
 from fairlead.spark.writing import check_owner
 
 if TYPE_CHECKING:
@@ -71,6 +74,8 @@ POLL_S: Final = 0.1
 """The interval at which a stream is asked how it is."""
 REPORT: Final = "report.html"
 VERDICTS: Final = "verdicts"
+SAMPLED_MAX: Final = 1_000
+"""Of the rejected rows of so many batches samples are taken."""
 NOBODY: Final = pa.schema([("subscriber", pa.string()), ("subscriptions", pa.list_(pa.string()))])
 SUBSCRIPTION_SCHEMA: Final = pa.schema([(name, pa.string()) for name in ("id", "subscriber", "filter")])
 STOPPED: Final = "the run was stopped before this batch"
@@ -373,7 +378,7 @@ class Pipeline:
         known = self.output.note(VERDICTS)
         is_there = not self.config.report or self.output.root.exists(REPORT)
         if known is not None and known["about"] == about and is_there:
-            return [Judged(**{**each, "first": tuple(each["first"])}) for each in known["findings"]]
+            return msgspec.convert(known["findings"], list[Judged])
         self._doing = "audit"
         if not self.config.report:
             findings = self._findings(manifests)
@@ -385,6 +390,7 @@ class Pipeline:
                 self._doing = "report"
                 data = replace(gathered.result(), findings=tuple(findings))
             self.output.root.write(REPORT, render(data).encode())
+            self.output.keep_note(NOTE, report_note(manifests[-1].batch, data), durable=False)
         judged = {"about": about, "findings": [asdict(each) for each in findings]}
         self.output.keep_note(VERDICTS, judged, durable=False)
         return findings
@@ -406,10 +412,16 @@ class Pipeline:
             extensions=self.config.extensions,
             compiled=compiled,
         )
-        return [
-            Judged.of(finding, violations=audited.counts[finding.specification, finding.rule])
-            for finding in audited.report
-        ]
+        return proved(
+            paths,
+            (
+                (
+                    Judged.of(finding, violations=audited.counts[finding.specification, finding.rule]),
+                    [each.indexes for each in finding.violations[:VIOLATIONS_SHOWN]],
+                )
+                for finding in audited.report
+            ),
+        )
 
     def _subscriptions(self, last: Manifest) -> Subscriptions:
         return Subscriptions.from_json(
@@ -433,7 +445,7 @@ class Pipeline:
             stages.update(manifest.stages)
         subscribed = table_of(self._subscriptions(manifests[-1]))
         asked = [(row.id, row.subscriber, row.text) for row in self._patterns(manifests[-1]).rows]
-        return gather(
+        gathered = gather(
             Facts(
                 title=config.name,
                 started=_began(manifests[0]),
@@ -448,13 +460,22 @@ class Pipeline:
                 outcome="finished" if finished else "stopped",
                 figures="all runs on this output" if resumed else "this run, the first on this output",
             ),
-            [_batch(each) for each in manifests],
+            [batch_of(each) for each in manifests],
             deliveries=self._deliveries(),
             subscriptions=self.spark.createDataFrame(subscribed.select(SUBSCRIPTION_SCHEMA.names)),
             patterns=None if config.patterns is None else few_rows(self.spark, asked, SUBSCRIPTION_SCHEMA),
             rejected=self.output.read(self.spark, "rejected"),
             late=self.output.read(self.spark, "late"),
             stages=stages,
+        )
+        samples = Samples()
+        for manifest in manifests[:SAMPLED_MAX]:
+            if "rejected" in manifest.channels:
+                samples.take(self.output, manifest)
+        return replace(
+            gathered,
+            reasons=samples.beside(gathered.reasons),
+            watermark=watermark_after(manifests, config.order.lateness_us),
         )
 
     def _deliveries(self) -> DataFrame | None:
@@ -519,24 +540,6 @@ def _verdicts(findings: Sequence[Judged]) -> Mapping[str, str]:
     return found
 
 
-def _batch(manifest: Manifest) -> Batch:
-    counts = manifest.counts
-    return Batch(
-        number=manifest.batch,
-        read=counts.read,
-        rejected=counts.rejected + counts.refused,
-        duplicates=counts.duplicates,
-        late=counts.late,
-        released=counts.released,
-        held=counts.held,
-        deliveries=counts.deliveries,
-        watermark=None if manifest.watermark in (BEGINNING, END) else manifest.watermark,
-        seconds=manifest.seconds,
-        composites=counts.composites,
-        conflicts=counts.conflicts,
-    )
-
-
 @dataclass(slots=True)
 class _CommitReporter:
     """The commits of this run, each told once, as they appear in the output."""
@@ -555,7 +558,7 @@ class _CommitReporter:
             self.next = number + 1
             self.manifests.append(self.output.manifest(number))
             if self.on_batch is not None:
-                self.on_batch(_batch(self.manifests[-1]))
+                self.on_batch(batch_of(self.manifests[-1]))
 
 
 @contextmanager

@@ -7,78 +7,55 @@ fonts differ from machine to machine, and what is out of place shows at a glance
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from PIL import Image, ImageChops, ImageStat
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
 
 from fairlead.console.views.shell import VIEWS
-from fairlead_lab.testing.brokers import PATIENCE_S
-
-ROOT = Path(__file__).parents[3]
-PICTURES = ROOT / "docs" / "images" / "console"
-WIDE, NARROW = (1_000, 760), (400, 800)
-PATIENCE_MS = PATIENCE_S * 1_000
-DIFFERENT_MAX = 0.03
-"""How much of the brightness of a picture may be elsewhere."""
+from fairlead.console.views.standalone import served
+from fairlead.network.addresses import Address
+from fairlead_lab.console.simulator import part
+from fairlead_lab.simulation import Scenario
+from fairlead_lab.testing import browser as browsing
+from fairlead_lab.testing.browser import (
+    DIFFERENT_MAX,
+    NARROW,
+    PATIENCE_MS,
+    PICTURES,
+    WIDE,
+    chromium,
+    difference,
+    looks_as_documented,
+    usable,
+)
+from fairlead_lab.testing.sources import ROOT
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = subprocess.run([ROOT / "scripts" / "chromium"], check=True, capture_output=True, text=True)
-    with sync_playwright() as playwright:
-        # Tests run as root in containers, where Chromium's own sandbox is not to be had.
-        made = playwright.chromium.launch(executable_path=found.stdout.strip(), args=["--no-sandbox"])
+    with chromium() as made:
         yield made
-        made.close()
 
 
 @pytest.fixture
 def opened(browser: Browser, town: Any) -> Iterator[Callable[..., Page]]:
-    """`opened(view, size, scheme)`: a page of which nothing bad is heard while it is open."""
-    heard: list[str] = []
-    here = f"http://127.0.0.1:{town.running.port}"
-    contexts = []
+    """`opened(view, size, scheme)`: a page of the console that is there as a whole."""
+    with browsing.opened(browser, f"http://127.0.0.1:{town.running.port}") as open:
 
-    def open(view: str = "", size: tuple[int, int] = WIDE, scheme: Any = "light") -> Page:
-        context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", lambda message: heard.append(message.text))
-        page.on("pageerror", lambda error: heard.append(str(error)))
-        page.on(
-            "request",
-            lambda request: None if request.url.startswith((here, "data:")) else heard.append(request.url),
-        )
-        page.goto(f"{here}/console/{view}")
-        if view == "":
-            page.wait_for_selector("#brokers tbody tr:nth-child(3)")
-        if view in ("try", "compare", "patterns", "scopes"):
-            page.wait_for_selector("#answer h2")
-        if view == "subscriptions":
-            page.wait_for_selector("#found table")
-        return page
+        def whole(view: str = "", size: tuple[int, int] = WIDE, scheme: Any = "light") -> Page:
+            page = open(f"/console/{view}", size, scheme)
+            if view == "":
+                page.wait_for_selector("#brokers tbody tr:nth-child(3)")
+            if view in ("try", "compare", "patterns", "scopes"):
+                page.wait_for_selector("#answer h2")
+            if view == "subscriptions":
+                page.wait_for_selector("#found table")
+            return page
 
-    yield open
-    for context in contexts:
-        context.close()
-    assert not heard
-
-
-def usable(page: Page) -> None:
-    """Nothing keeps anybody from using a page, and it is no wider than the window."""
-    found = Axe().run(page)
-    assert not [(each["id"], each["nodes"][0]["html"]) for each in found.response["violations"]]
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        yield whole
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -92,28 +69,16 @@ def test_every_view_is_usable_and_looks_as_in_the_documentation(
 ) -> None:
     page = opened(view)
     usable(page)
-    taken = Image.open(BytesIO(page.screenshot())).convert("RGB")
-    path = PICTURES / f"{view or 'overlay'}.png"
-    if request.config.getoption("--golden"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        taken.save(path, optimize=True)
-    known = Image.open(path).convert("RGB")
-    assert known.size == taken.size
-    assert difference(known, taken) < DIFFERENT_MAX
-
-
-def difference(one: Image.Image, other: Image.Image) -> float:
-    """How different two pictures are, seen from afar: 0 for equal ones, 1 for black and white."""
-    size = (one.width // 20, one.height // 20)
-    apart = ImageChops.difference(one.resize(size), other.resize(size))
-    return max(ImageStat.Stat(apart).rms) / 255
+    looks_as_documented(page, view or "overlay", golden=request.config.getoption("--golden"))
 
 
 def test_a_picture_of_another_view_is_told_apart() -> None:
     """The tolerance is for fonts, and not for what stands elsewhere."""
-    taken = {view: Image.open(PICTURES / f"{view or 'overlay'}.png").convert("RGB") for view in VIEWS}
-    for one in VIEWS:
-        for other in VIEWS:
+    names = [path.stem for path in PICTURES.glob("*.png")]
+    assert len(names) >= len(VIEWS)
+    taken = {name: Image.open(PICTURES / f"{name}.png").convert("RGB") for name in names}
+    for one in names:
+        for other in names:
             assert (difference(taken[one], taken[other]) < DIFFERENT_MAX) == (one == other), (one, other)
 
 
@@ -230,3 +195,50 @@ def test_filters_are_compared_while_one_writes(opened: Callable[..., Page]) -> N
     page = opened("compare")
     page.fill("#second", "price < 5")
     page.wait_for_selector("#answer h2:has-text('is disjoint from')")
+
+
+# -- the simulator -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[str]:
+    scenario = Scenario.read(ROOT / "examples" / "simulation" / "small.toml", None)
+    with served([part(scenario)], Address("127.0.0.1", 0)) as url:
+        yield url
+
+
+def test_a_link_of_a_simulation_is_broken_and_heals(
+    browser: Browser, simulator: str, request: pytest.FixtureRequest, golden: object
+) -> None:
+    """By keyboard: the time is moved, a link breaks, deliveries are missing, and it is taken back."""
+    here, _, address = simulator.partition("/console")
+    with browsing.opened(browser, here) as open:
+        narrow = open(f"/console{address}", NARROW, "dark")
+        narrow.wait_for_selector("#state:has-text('arrived')")
+        usable(narrow)
+        page = open(f"/console{address}")
+        page.wait_for_selector("#state:has-text('All 55 deliveries arrived')")
+        usable(page)
+        page.focus("#time")
+        page.keyboard.press("Home")
+        expect(page.locator("#now")).to_contain_text("0.0 ms of")
+        assert "the first publication is at" in page.inner_text("#publications")
+        for _ in range(4):
+            page.keyboard.press("PageUp")
+        page.select_option("#link", label="B1 – B2")
+        page.focus("#break button")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#state:has-text('are missing')")
+        assert "B1 – B2 broken from" in page.inner_text("#faults")
+        assert page.evaluate("overlay.edges('[tone = \"bad\"]').length") == 1
+        page.click("#show")
+        page.wait_for_selector("#details caption:has-text('routing entries')")
+        page.evaluate("scrollTo(0, 0)")
+        looks_as_documented(page, "simulator", golden=request.config.getoption("--golden"))
+        page.click("#faults button")
+        page.wait_for_selector("#state:has-text('All 55 deliveries arrived')")
+        page.click("#play")
+        shown = page.inner_text("#now")
+        expect(page.locator("#now")).not_to_have_text(shown)
+        page.click("#play")
+        assert page.get_attribute("#play", "aria-pressed") == "false"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cli.inputs import BadInput
 from fairlead.cli.terminal import Progress, complain, emit_json, note, say
-from fairlead.errors import SimulationFailed
+from fairlead.errors import NotInstalled, SimulationFailed
 
 if TYPE_CHECKING:
     from fairlead.audit.fair.run import FairRun
@@ -84,6 +84,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="check every state against the specification of routing, or what was delivered by that of fairness",
     )
     parser.add_argument(
+        "--console",
+        metavar="HOST:PORT",
+        nargs="?",
+        const="127.0.0.1:0",
+        help="show the scenario in the browser, at an address of this machine that is printed: drag the time, see "
+        "messages travel, break links",
+    )
+    parser.add_argument(
         "--stabilise",
         action="store_true",
         help="with [leases]: damage the state of all brokers, and measure how long they take to recover",
@@ -129,6 +137,8 @@ def run(arguments: argparse.Namespace) -> int:
         algorithms=arguments.algorithm, subscriptions=arguments.subscriptions, seed=arguments.seed
     )
     sizes = tuple(dict.fromkeys(arguments.brokers or ()))
+    if arguments.console is not None:
+        return _show_console(arguments.console, scenario.changed(brokers=sizes[0]) if sizes else scenario)
     for size in sizes:
         scenario.changed(brokers=size)  # what cannot be is said before anything runs
     seeds = range(scenario.seed, scenario.seed + (arguments.seeds or 1))
@@ -166,6 +176,27 @@ def run(arguments: argparse.Namespace) -> int:
             note(f"every state kept the specification of routing{_unjudged(scenario)}")
         if arguments.trace is not None:
             _note_promises(arguments.trace, scenario, cells[0].algorithm)
+    return 0
+
+
+def _show_console(listen: str, scenario: Scenario) -> int:
+    """Serve the scenario's page until Ctrl-C."""
+    from fairlead.network.addresses import Address
+
+    try:
+        from fairlead.console.views.standalone import check_address
+        from fairlead.console.views.standalone import run as run_console
+        from fairlead_lab.console.simulator import part
+    except ModuleNotFoundError:
+        raise NotInstalled.extra("The console", "console") from None
+
+    def ready(url: str) -> None:
+        say(url)
+        sys.stdout.flush()
+
+    address = Address.parse(listen)
+    check_address(address)
+    run_console((), address, ready, parts=[part(scenario)])
     return 0
 
 

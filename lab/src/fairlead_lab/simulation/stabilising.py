@@ -43,7 +43,14 @@ from fairlead_lab.simulation.network import Observer, Simulation
 from fairlead_lab.simulation.scenario import Scenario
 from fairlead_lab.simulation.workload import workload_of
 
-__all__ = ["Recovery", "StabilisingChecker", "leases_of", "rebuilding_of", "stabilise"]
+__all__ = [
+    "Recovery",
+    "StabilisingChecker",
+    "leased_maker",
+    "leases_of",
+    "rebuilding_of",
+    "stabilise",
+]
 
 PROBES_MAX: Final = 256
 """So many notifications stand for all."""
@@ -279,6 +286,34 @@ def _behind(overlay: Topology, broker: str, neighbour: str) -> set[str]:
     return behind
 
 
+def leased_maker(
+    scenario: Scenario,
+    overlay: Topology,
+    algorithm: str,
+    leases: Leases | Rebuilding,
+    catalogue: Catalogue,
+) -> Callable[[str], AnyBroker]:
+    """What makes the brokers of an overlay whose state is leased, or built anew."""
+    routing = scenario.routing
+    strategy = algorithm.removeprefix("hierarchical-")
+    roots = overlay.brokers[:1] if algorithm.startswith("hierarchical-") else routing.roots_in(overlay)
+    hierarchy = Hierarchy.of(overlay, roots)
+    subscriptions = STRATEGIES[strategy](routing.imperfection)
+    advertised = routing.advertisements
+    advertisements = None if advertised is None else STRATEGIES[advertised](routing.imperfection)
+
+    def make(name: str) -> AnyBroker:
+        parent, children = hierarchy.parents.get(name), hierarchy.children.get(name, frozenset())
+        if isinstance(leases, Rebuilding):
+            settings = Settings(subscriptions, advertisements, parent=parent, children=children)
+            return RebuildingBroker(name, settings, overlay.neighbours(name), catalogue, leases)
+        leased = Leased(subscriptions), None if advertisements is None else Leased(advertisements)
+        settings = Settings(*leased, parent=parent, children=children)
+        return LeasedBroker(name, settings, overlay.neighbours(name), catalogue, leases)
+
+    return make
+
+
 class _Run:
     """One run: clients subscribe and renew, everything is damaged, and all becomes right again."""
 
@@ -309,7 +344,7 @@ class _Run:
         catalogue = Catalogue(engine_named("columnar"))
         faults = Faults(corruptions=tuple(self._corruptions()) if damage else ())
         self.simulation = Simulation(
-            (self._broker(name, catalogue) for name in overlay.brokers),
+            map(leased_maker(scenario, overlay, algorithm, self._leases, catalogue), overlay.brokers),
             seed=seed,
             delay=scenario.delay,
             faults=faults,
@@ -325,23 +360,6 @@ class _Run:
             advertised=advertised if self._advertises else None,
             probes=self._probes(),
         )
-
-    def _broker(self, name: str, catalogue: Catalogue) -> AnyBroker:
-        routing, overlay = self._scenario.routing, self._overlay
-        roots = (
-            overlay.brokers[:1] if self._algorithm.startswith("hierarchical-") else routing.roots_in(overlay)
-        )
-        hierarchy = Hierarchy.of(overlay, roots)
-        subscriptions = STRATEGIES[self._strategy](routing.imperfection)
-        advertised = routing.advertisements
-        advertisements = None if advertised is None else STRATEGIES[advertised](routing.imperfection)
-        parent, children = hierarchy.parents.get(name), hierarchy.children.get(name, frozenset())
-        if isinstance(self._leases, Rebuilding):
-            settings = Settings(subscriptions, advertisements, parent=parent, children=children)
-            return RebuildingBroker(name, settings, overlay.neighbours(name), catalogue, self._leases)
-        leased = Leased(subscriptions), None if advertisements is None else Leased(advertisements)
-        settings = Settings(*leased, parent=parent, children=children)
-        return LeasedBroker(name, settings, overlay.neighbours(name), catalogue, self._leases)
 
     def _corruptions(self) -> Iterable[Corruption]:
         """All parts of all brokers, each to a share of its own; or what the scenario says."""

@@ -11,9 +11,11 @@ The law: a view shows what the brokers answer to the one who looks, and changes 
     subscriptions  standing subscriptions by text and by covering; durable subscribers
     patterns       the automaton of a pattern, and its composites
     scopes         a scope graph as a draft
+    pipeline       a run of a pipeline: the report, while it goes on and afterwards
     trying         the questions behind these views
+    beside         work beside the event loop, and its end where it takes too long
     layout         where brokers stand in the picture
-    standalone     a process of its own that serves all this for a broker elsewhere
+    standalone     a process of its own that serves parts of all this: a network elsewhere, a pipeline, a simulation
 
 Pages are made here, of `fairlead.markup`; htmx exchanges parts of them, and Cytoscape.js draws the overlay. The
 process itself serves all files, and the pages allow no other source of code, styles or pictures.

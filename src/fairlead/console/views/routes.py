@@ -6,12 +6,9 @@ right `inspect`; publishing and handing out dead letters need what the broker as
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Container, Mapping
 from importlib.resources import files
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -21,6 +18,7 @@ from starlette.routing import Route
 from fairlead.console.problems import Problem
 from fairlead.console.sites import Sites
 from fairlead.console.views import following, overlay, patterns, scopes, subscriptions, trial
+from fairlead.console.views.beside import Beside
 from fairlead.console.views.network import Network
 from fairlead.console.views.shell import VIEWS, fault, page
 from fairlead.console.views.trying import choices, compared, events_in, names_in, reading
@@ -28,9 +26,18 @@ from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, Fairl
 from fairlead.markup import Markup
 from fairlead.model.encoding import format_json, parse_json
 
-__all__ = ["Access", "check_site", "views"]
+__all__ = [
+    "Access",
+    "check_site",
+    "file_response",
+    "files_of",
+    "form_of",
+    "json_response",
+    "page_response",
+    "part_response",
+    "views",
+]
 
-T = TypeVar("T")
 Access: TypeAlias = Callable[[Request, str], Awaitable[Network]]
 """The network as the one who asks may see it, given a right; Problem."""
 Body: TypeAlias = Callable[[Request], Awaitable[bytes]]
@@ -47,18 +54,16 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
-BUSY_MAX: Final = 2
-"""So many texts are looked at at once, beside the event loop; others wait."""
-WAITING_MAX: Final = 20
-"""So many wait; more are refused."""
 FIELDS_MAX: Final = 20
+SEARCH_S: Final = 20.0
+"""For so long tables are searched."""
 PAGES: Final = frozenset(f"/console/{view}" for view in VIEWS)
 """The paths of whole pages, to which any page may have a link."""
 
 
-def views(access: Access, body: Body) -> list[Route]:
-    """The routes below `/console`."""
-    served = _Views(access, body)
+def views(access: Access, body: Body, listed: Mapping[str, str] = VIEWS) -> list[Route]:
+    """The routes below `/console`; `listed` are the views that there are, these and others."""
+    served = _Views(access, body, listed)
     return [
         Route("/", served.overlay),
         Route("/overlay.json", served.graph),
@@ -75,63 +80,93 @@ def views(access: Access, body: Body) -> list[Route]:
         Route("/redrive", served.redrive, methods=["POST"]),
         Route("/patterns", served.patterns, methods=["GET", "POST"]),
         Route("/scopes", served.scopes, methods=["GET", "POST"]),
-        Route("/static/{name}", served.static),
+        *files_of("fairlead.console.views"),
     ]
+
+
+async def form_of(request: Request, body: Body) -> dict[str, str]:
+    """The fields of a form. Problem."""
+    try:
+        given = (await body(request)).decode()
+    except UnicodeDecodeError:
+        raise Problem(400, "a form is text in UTF-8") from None
+    # Browsers send line breaks of two characters.
+    try:
+        fields = parse_qsl(given, keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError:
+        raise Problem(400, f"a form of more than {FIELDS_MAX} fields") from None
+    return {name: value.replace("\r\n", "\n") for name, value in fields}
+
+
+def files_of(package: str, path: str = "/static") -> list[Route]:
+    """The route of the files in the folder `static` of a package."""
+
+    async def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        folder = files(package).joinpath("static")
+        if name not in {each.name for each in folder.iterdir()}:
+            raise Problem(404, f"there is no file {name!r}")
+        return file_response(name, folder.joinpath(name).read_bytes())
+
+    return [Route(f"{path}/{{name}}", static)]
+
+
+def file_response(name: str, content: bytes | str) -> Response:
+    """A file that pages load."""
+    kind = KINDS["." + name.rpartition(".")[2]]
+    headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
+    return Response(content, media_type=f"{kind}; charset=utf-8", headers=headers)
 
 
 class _Views:
     """The pages. Texts are looked at by threads beside the event loop, a few at a time."""
 
-    def __init__(self, access: Access, body: Body) -> None:
-        self._access, self._body = access, body
-        self._texts = _Beside()
-        self._network = _Beside()
+    def __init__(self, access: Access, body: Body, listed: Mapping[str, str]) -> None:
+        self._access, self._body, self._listed = access, body, listed
+        self._texts = Beside()
+        self._network = Beside(SEARCH_S)
+
+    def _page(self, view: str, content: Markup, **others: Any) -> Response:
+        return page_response(view, content, views=self._listed, **others)
 
     async def _form(self, request: Request) -> dict[str, str]:
-        try:
-            given = (await self._body(request)).decode()
-        except UnicodeDecodeError:
-            raise Problem(400, "a form is text in UTF-8") from None
-        # Browsers send line breaks of two characters.
-        try:
-            fields = parse_qsl(given, keep_blank_values=True, max_num_fields=FIELDS_MAX)
-        except ValueError:
-            raise Problem(400, f"a form of more than {FIELDS_MAX} fields") from None
-        return {name: value.replace("\r\n", "\n") for name, value in fields}
+        return await form_of(request, self._body)
 
     # -- the network ------------------------------------------------------------------------------------------
 
     async def overlay(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
-        return _page("", overlay.overlay(), scripts=("cytoscape.min.js", "overlay.js"), remark=network.remark)
+        return self._page(
+            "", overlay.overlay(), scripts=("cytoscape.min.js", "overlay.js"), remark=network.remark
+        )
 
     async def graph(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         survey = await network.survey()
-        return _json(await self._network.run(lambda: overlay.graph(survey)))
+        return json_response(await self._network.run(lambda: overlay.graph(survey)))
 
     async def broker(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         survey = await network.survey(tables=True)
         name = request.query_params.get("name", "")
-        return _part(await self._network.run(lambda: overlay.broker(survey, name)))
+        return part_response(await self._network.run(lambda: overlay.broker(survey, name)))
 
     async def link(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         survey, query = await network.survey(tables=True), request.query_params
         one, other = query.get("one", ""), query.get("other", "")
-        return _part(await self._texts.run(lambda: overlay.link(survey, one, other, network.schema)))
+        return part_response(await self._texts.run(lambda: overlay.link(survey, one, other, network.schema)))
 
     async def follow(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         survey = await network.survey(tables=True)
         if request.method != "POST":
             asked = following.question(sorted(survey.brokers), survey.first)
-            return _page("follow", asked, remark=network.remark)
+            return self._page("follow", asked, remark=network.remark)
         given = await self._form(request)
         start = given.get("broker", "")
         if start not in survey.brokers:
-            return _part(fault(FairleadError("there is no such broker any more")))
+            return part_response(fault(FairleadError("there is no such broker any more")))
 
         def answered() -> Markup:
             try:
@@ -140,21 +175,21 @@ class _Views:
                 return fault(error)
             return following.outcome(following.follow(survey, start, event, network.schema), survey)
 
-        return _part(await self._texts.run(answered))
+        return part_response(await self._texts.run(answered))
 
     # -- texts ------------------------------------------------------------------------------------------------
 
     async def trial(self, request: Request) -> Response:
         network = await self._access(request, "connect")
         if request.method != "POST":
-            return _page("try", trial.trial(), scripts=("try.js",))
+            return self._page("try", trial.trial(), scripts=("try.js",))
         given = await self._form(request)
 
         def answered() -> Markup:
             read = reading(given.get("text", ""), network.schema, given.get("dialect", ""))
             return trial.answer(read, events_in(given.get("events", ""), read.filter))
 
-        return _part(await self._texts.run(answered))
+        return part_response(await self._texts.run(answered))
 
     async def complete(self, request: Request) -> Response:
         network = await self._access(request, "connect")
@@ -165,12 +200,12 @@ class _Views:
             names = dict.fromkeys([*names_in(events_in(given.get("events", ""))), *declared])
             return trial.completion(choices(given.get("before", ""), names, network.schema))
 
-        return _json(await self._texts.run(answered))
+        return json_response(await self._texts.run(answered))
 
     async def compare(self, request: Request) -> Response:
         network = await self._access(request, "connect")
         if request.method != "POST":
-            return _page("compare", trial.compare(), scripts=("try.js",))
+            return self._page("compare", trial.compare(), scripts=("try.js",))
         given = await self._form(request)
 
         def answered() -> Markup:
@@ -183,12 +218,12 @@ class _Views:
                 found = compared(first.filter, second.filter, network.schema)
             return trial.comparison(first, second, found)
 
-        return _part(await self._texts.run(answered))
+        return part_response(await self._texts.run(answered))
 
     async def patterns(self, request: Request) -> Response:
         network = await self._access(request, "connect")
         if request.method != "POST":
-            return _page("patterns", patterns.patterns())
+            return self._page("patterns", patterns.patterns())
         given = await self._form(request)
         text = given.get("text", "")
 
@@ -201,32 +236,32 @@ class _Views:
                 found = error
             return patterns.answer(text, found)
 
-        return _part(await self._texts.run(answered))
+        return part_response(await self._texts.run(answered))
 
     async def scopes(self, request: Request) -> Response:
         network = await self._access(request, "connect")
         if request.method != "POST":
-            return _page("scopes", scopes.scopes())
+            return self._page("scopes", scopes.scopes())
         given = await self._form(request)
-        return _part(await self._texts.run(lambda: scopes.answer(given, network.schema)))
+        return part_response(await self._texts.run(lambda: scopes.answer(given, network.schema)))
 
     # -- subscribers ------------------------------------------------------------------------------------------
 
     async def subscriptions(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         shown = subscriptions.searching(_query(request.query_params))
-        return _page("subscriptions", shown, scripts=("try.js",), remark=network.remark)
+        return self._page("subscriptions", shown, scripts=("try.js",), remark=network.remark)
 
     async def results(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         query = _query(request.query_params)
         survey = await network.survey(tables=True)
         found = await self._network.run(lambda: subscriptions.search(survey, query, network.schema))
-        return _part(subscriptions.answer(found, query))
+        return part_response(subscriptions.answer(found, query))
 
     async def durables(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
-        return _part(subscriptions.backlogs(await network.backlogs()))
+        return part_response(subscriptions.backlogs(await network.backlogs()))
 
     async def redrive(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
@@ -236,7 +271,7 @@ class _Views:
             remark = f"{name}: {told.get('redriven', 0):,} handed out again, {told.get('gone', 0):,} are gone"
         except (AccessRefused, BrokerRefused, ConnectionEnded, TimeoutError) as error:
             remark = f"{name}: {str(error) or 'not answered in time'}"
-        return _part(subscriptions.backlogs(await network.backlogs(), remark))
+        return part_response(subscriptions.backlogs(await network.backlogs(), remark))
 
     async def publish(self, request: Request) -> Response:
         network = await self._access(request, "connect")
@@ -245,76 +280,18 @@ class _Views:
             event = parse_json(text)
             if not isinstance(event, Mapping):
                 raise FairleadError("an event is a JSON object")
-            return _part(trial.published(await network.publish(event)))
+            return part_response(trial.published(await network.publish(event)))
         except FairleadError as error:
-            return _part(fault(error))
+            return part_response(fault(error))
         except TimeoutError:
-            return _part(fault(FairleadError("not acknowledged in time; it may be in the log or not")))
-
-    # -- files ------------------------------------------------------------------------------------------------
-
-    async def static(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        folder = files("fairlead.console.views").joinpath("static")
-        if name not in {each.name for each in folder.iterdir()}:
-            raise Problem(404, f"there is no file {name!r}")
-        kind = KINDS["." + name.rpartition(".")[2]]
-        headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
-        return Response(
-            folder.joinpath(name).read_bytes(), media_type=f"{kind}; charset=utf-8", headers=headers
-        )
+            return part_response(
+                fault(FairleadError("not acknowledged in time; it may be in the log or not"))
+            )
 
 
-class _Beside:
-    """Work beside the event loop, on threads that end with the process; a few at a time."""
-
-    def __init__(self) -> None:
-        self._busy = asyncio.Semaphore(BUSY_MAX)
-        self._waiting = 0
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """The result of some work; Problem, where too much is waiting or a text is too deeply nested."""
-        if self._waiting >= WAITING_MAX:
-            raise Problem(503, "too many texts are being looked at", headers={"Retry-After": "1"})
-        self._waiting += 1
-        try:
-            async with self._busy:
-                return await _on_a_thread(work)
-        except RecursionError:
-            raise Problem(413, "this is too deeply nested") from None
-        finally:
-            self._waiting -= 1
-
-
-def _on_a_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """The future result of some work on a daemon thread, which a process that stops does not wait for."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
-
-    def settle(value: T | None, error: BaseException | None) -> None:
-        if result.done():
-            return
-        if error is not None:
-            result.set_exception(error)
-        else:
-            result.set_result(cast(T, value))
-
-    def run() -> None:
-        outcome: tuple[T | None, BaseException | None]
-        try:
-            outcome = work(), None
-        except BaseException as error:
-            outcome = None, error
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=run, name="fairlead-console", daemon=True).start()
-    return result
-
-
-def check_site(sites: Sites, request: Request) -> None:
+def check_site(sites: Sites, request: Request, pages: Container[str] = PAGES) -> None:
     """Refuse what a page of another site asks for; whole pages may be linked to from anywhere. Problem."""
-    if request.method in ("GET", "HEAD") and request.url.path in PAGES:
+    if request.method in ("GET", "HEAD") and request.url.path in pages:
         sites.check_host(request)
     else:
         sites.check_page(request)
@@ -332,13 +309,16 @@ def _query(given: Mapping[str, str]) -> subscriptions.Query:
     )
 
 
-def _page(view: str, content: Markup, **others: Any) -> Response:
+def page_response(view: str, content: Markup, **others: Any) -> Response:
+    """A whole page."""
     return Response(page(view, content, **others), media_type="text/html; charset=utf-8", headers=HEADERS)
 
 
-def _part(content: Markup) -> Response:
+def part_response(content: Markup) -> Response:
+    """A part of a page."""
     return Response(content, media_type="text/html; charset=utf-8", headers=HEADERS)
 
 
-def _json(content: Any) -> Response:
+def json_response(content: Any) -> Response:
+    """An answer for a page's own code."""
     return Response(format_json(content), media_type="application/json", headers=HEADERS)

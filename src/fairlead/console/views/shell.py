@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -44,9 +44,16 @@ _SETTINGS: Final = (
 """The settings of htmx that the policy of content allows: no styles and no code of its own making."""
 
 
-def page(view: str, *content: Child, scripts: Sequence[str] = (), remark: str = "") -> str:
-    """A page."""
-    title = VIEWS[view]
+def page(
+    view: str,
+    *content: Child,
+    views: Mapping[str, str] = VIEWS,
+    scripts: Sequence[str] = (),
+    styles: Sequence[str] = (),
+    remark: str = "",
+) -> str:
+    """A page; `scripts` and `styles` are files below `/console/static`, or paths of their own."""
+    title = views[view]
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -59,8 +66,9 @@ def page(view: str, *content: Child, scripts: Sequence[str] = (), remark: str = 
         tag(
             "link", rel="stylesheet", href="/console/static/console.css", id="__________cytoscape_stylesheet"
         ),
+        *(tag("link", rel="stylesheet", href=_place(each)) for each in styles),
         *(
-            tag("script", Markup(""), src=f"/console/static/{each}", defer=True)
+            tag("script", Markup(""), src=_place(each), defer=True)
             for each in ("htmx.min.js", "console.js", *scripts)
         ),
     )
@@ -70,7 +78,7 @@ def page(view: str, *content: Child, scripts: Sequence[str] = (), remark: str = 
         tag(
             "header",
             tag("a", "Fairlead", href="/console", class_="name"),
-            tag("nav", *(_entry(path, name, view) for path, name in VIEWS.items()), aria_label="Views"),
+            tag("nav", *(_entry(path, name, view) for path, name in views.items()), aria_label="Views"),
             class_="top",
         ),
         tag(
@@ -85,6 +93,10 @@ def page(view: str, *content: Child, scripts: Sequence[str] = (), remark: str = 
         data_view=view or "overlay",
     )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _place(file: str) -> str:
+    return file if file.startswith("/") else f"/console/static/{file}"
 
 
 def _entry(path: str, name: str, view: str) -> Markup:

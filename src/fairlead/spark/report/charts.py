@@ -13,7 +13,19 @@ from typing import Final
 from fairlead.markup import Child, Markup, joined, tag
 from fairlead.spark.report.numbers import compact, duration, figure, round_up
 
-__all__ = ["Bar", "Branch", "Moment", "Node", "columns", "flow", "rows", "share", "steps", "timeline"]
+__all__ = [
+    "SHARES",
+    "Bar",
+    "Branch",
+    "Moment",
+    "Node",
+    "columns",
+    "flow",
+    "rows",
+    "share",
+    "steps",
+    "timeline",
+]
 
 BINS_MAX: Final = 240
 SECONDS_MIN: Final = 0.001
@@ -147,8 +159,19 @@ def _standing(nodes: Sequence[Node], label: str) -> Markup:
 # -- over time ---------------------------------------------------------------------------------------------
 
 
-def steps(widths: Sequence[float], amounts: Sequence[int], *, tone: str, unit: str, label: str) -> Markup:
-    """A rate over time: each step is as wide as it took and as high as it was fast, so its area is the amount."""
+def steps(
+    widths: Sequence[float],
+    amounts: Sequence[int],
+    *,
+    tone: str,
+    unit: str,
+    label: str,
+    ends: tuple[str, str] | None = None,
+) -> Markup:
+    """A rate over time: each step is as wide as it took and as high as it was fast, so its area is the amount.
+
+    `ends` are the words below it, where its width is no time.
+    """
     widths, amounts = _binned(widths, amounts)
     rates = [amount / width for amount, width in zip(amounts, widths, strict=True)]
     top, whole = round_up(max(rates)), sum(widths)
@@ -172,7 +195,8 @@ def steps(widths: Sequence[float], amounts: Sequence[int], *, tone: str, unit: s
         aria_label=label,
     )
     ticks = [tag("span", f"{compact(share * top)}") for share in (1, 0.5, 0)]
-    times = [tag("span", "0 s"), tag("span", duration(whole / 2)), tag("span", duration(whole))]
+    said = ends or ("0 s", duration(whole / 2), duration(whole))
+    times = [tag("span", each) for each in said]
     return tag(
         "figure",
         tag("figcaption", tag("i", class_=f"key {tone}"), unit),
@@ -251,7 +275,7 @@ def timeline(moments: Sequence[Moment], seconds: float, ends: tuple[str, str], l
     picture = tag(
         "svg", *drawn, viewBox=f"0 0 1000 {line + 36:.0f}", class_="timeline", role="img", aria_label=label
     )
-    return tag("div", picture, class_="scroll")
+    return tag("div", picture, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
 def _anchor(x: float) -> str:
@@ -314,7 +338,7 @@ def _bars(bars: Sequence[Bar], kind: str, label: str) -> Markup:
                 tag("span", bar.label, class_="label"),
                 tag("span", tag("i", class_=bar.tone), class_="track"),
                 tag("span", bar.shown, class_="amount"),
-                style=f"--share:{share(bar.value, top)}",
+                class_=share(bar.value, top),
             )
             for bar in bars
         ),
@@ -324,5 +348,12 @@ def _bars(bars: Sequence[Bar], kind: str, label: str) -> Markup:
 
 
 def share(value: float, top: float) -> str:
-    """A hair is left where there is anything at all."""
-    return f"{max(value / (top or 1), 0.006 if value else 0):.4f}"
+    """The class of a bar of this length, in hundredths of the longest; a hair is left where there is anything.
+
+    A style of its own would need a policy of content that allows such styles, which the console's does not.
+    """
+    return f"s{max(round(100 * value / (top or 1)), 1 if value else 0)}"
+
+
+SHARES: Final = "".join(f".s{each}{{--share:{each / 100:g}}}" for each in range(101)) + "\n"
+"""The style of these classes."""

@@ -11,7 +11,7 @@ from fairlead.audit import Finding
 from fairlead.spark.report.examples import CompositeExample
 from fairlead.spark.summary import Batch
 
-__all__ = ["Facts", "Judged", "Matched", "Never", "Reason", "Received", "ReportData"]
+__all__ = ["Facts", "Judged", "Matched", "Never", "Proof", "Reason", "Received", "ReportData", "Watermark"]
 
 VIOLATIONS_SHOWN: Final = 5
 
@@ -43,6 +43,8 @@ class Reason:
     count: int
     example: str
     origin: str
+    samples: tuple[tuple[str, str], ...] = ()
+    """Further ones, each with its location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,27 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """A row of the trace that proves a violation: its place, what it records, whose it is, and the row itself."""
+
+    index: int
+    event: str
+    who: str
+    row: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """Where the watermark is, and what it waits for: the newest event of each input, and the lateness allowed."""
+
+    at: int | None = None
+    newest: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    lateness_us: int = 0
+    late_by_us: int = 0
+    """The distance behind the watermark at which the latest row came."""
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """The audit's verdict on one rule, with the first violations in words."""
 
@@ -84,6 +107,8 @@ class Judged:
     violations: int = 0
     open: int = 0
     first: tuple[str, ...] = ()
+    proofs: tuple[tuple[Proof, ...], ...] = ()
+    """For each of the first violations the rows of the trace that prove it, where they were looked up."""
 
     @classmethod
     def of(cls, finding: Finding | Mapping[str, Any], violations: int | None = None) -> Judged:
@@ -129,6 +154,9 @@ class ReportData:
     patterns_total: int | None = None
     examples: Sequence[CompositeExample] = ()
     read_back: bool = True
+    watermark: Watermark | None = None
+    is_whole: bool = True
+    """Whether it was made at the end of a run; while one goes on, only what batches have committed is known."""
 
     @property
     def subscribed(self) -> int:

@@ -22,6 +22,7 @@ from fairlead.correlation.patterns.composites import PRODUCER
 from fairlead.spark.frames import RECORD, decode, few_rows
 from fairlead.spark.report.data import Facts, Judged, Matched, Never, Reason, Received, ReportData
 from fairlead.spark.report.examples import CompositeExample
+from fairlead.spark.report.intervals import DELAYS, MATCHES, PARTICULAR, filled
 from fairlead.spark.storage import as_path
 from fairlead.spark.summary import Batch
 
@@ -35,18 +36,7 @@ DRAWN: Final = 3
 """Of so many patterns a composite is shown."""
 TEXT_MAX: Final = 500
 
-MATCHES: Final = (0, *(digit * 10**power for power in range(12) for digit in (1, 2, 5)))
-"""The beginnings of the histogram's intervals: never, once, 2 to 4, 5 to 9, 10 to 19, …"""
-_SECOND: Final = 1_000_000
-DELAYS: Final = tuple(
-    seconds * _SECOND for seconds in (0, 1, 2, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400, 604_800)
-)
-"""The beginnings of the intervals of lateness, in microseconds."""
-
 WATERMARKS: Final = pa.schema([("batch", pa.int32()), ("watermark", pa.int64())])
-
-# Two rejections are of one sort where they differ only in what they quote and in numbers.
-_PARTICULAR: Final = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[0-9][0-9.,]*"""
 
 
 def gather(
@@ -84,7 +74,7 @@ def gather(
         reasons=() if rejected is None else _reasons(rejected),
         subscriptions=tuple(each for each in best if each.count)[:SHOWN],
         never=Never(never.size, never.first),
-        histogram=_filled(
+        histogram=filled(
             {interval: each.size for interval, each in counted.items() if interval >= 0}, MATCHES
         ),
         subscribers=tuple(Received(each.id, each.count) for each in received.first),
@@ -194,7 +184,7 @@ def _reasons(rejected: DataFrame) -> tuple[Reason, ...]:
     )
     found = (
         rejected.where(F.col("reason") != "")
-        .groupBy(F.regexp_replace("reason", _PARTICULAR, "…").alias("sort"))
+        .groupBy(F.regexp_replace("reason", PARTICULAR, "…").alias("sort"))
         .agg(F.count("*").alias("n"), F.min("reason").alias("reason"), F.min(first).alias("first"))
         .orderBy(F.desc("n"), "sort")
         .limit(SHOWN)
@@ -221,7 +211,7 @@ def _lateness(late: DataFrame, batches: Sequence[Batch]) -> tuple[tuple[int, int
     behind = late if "watermark" in late.columns else _with_watermark(late, batches)
     delay = F.greatest(F.col("watermark") - F.coalesce("event_time", F.lit(0)), F.lit(0))
     found = behind.groupBy(_interval(delay, DELAYS).alias("interval")).agg(F.count("*").alias("n")).collect()
-    return _filled({row.interval: row.n for row in found}, DELAYS)
+    return filled({row.interval: row.n for row in found}, DELAYS)
 
 
 def _with_watermark(late: DataFrame, batches: Sequence[Batch]) -> DataFrame:
@@ -241,11 +231,3 @@ def _magnitude(count: Column) -> Column:
 def _interval(value: Column, starts: Sequence[int]) -> Column:
     """The number of the interval that a value lies in: how many begin at or below it, less one."""
     return reduce(add, ((value >= start).cast("int") for start in starts[1:]), F.lit(0))
-
-
-def _filled(sizes: Mapping[int, int], starts: Sequence[int]) -> tuple[tuple[int, int | None, int], ...]:
-    """The intervals from the first to the last that hold anything, empty ones between them included."""
-    if not sizes:
-        return ()
-    ends = [*(start - 1 for start in starts[1:]), None]
-    return tuple((starts[each], ends[each], sizes.get(each, 0)) for each in range(min(sizes), max(sizes) + 1))

@@ -10,6 +10,7 @@ from typing import Final
 
 from fairlead.markup import Child, Markup, joined, shortened, tag
 from fairlead.spark.report.charts import (
+    SHARES,
     Bar,
     Branch,
     Moment,
@@ -21,12 +22,12 @@ from fairlead.spark.report.charts import (
     steps,
     timeline,
 )
-from fairlead.spark.report.data import Judged, Matched, ReportData
+from fairlead.spark.report.data import Judged, Matched, Proof, ReportData
 from fairlead.spark.report.examples import CompositeExample, Constituent
 from fairlead.spark.report.numbers import compact, duration, figure, instant, many, percent, rate
 from fairlead.spark.summary import Batch
 
-__all__ = ["render", "write"]
+__all__ = ["content", "render", "style", "summary", "write"]
 
 BATCHES_OPEN: Final = 20
 """A table of more batches than these is folded."""
@@ -59,19 +60,6 @@ def write(report: ReportData, path: str | Path) -> Path:
 
 def render(report: ReportData) -> str:
     """The page. Equal reports give equal pages, byte for byte."""
-    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    sections = (
-        _pipeline(report),
-        _speed(report),
-        _patterns(report),
-        _matches(report),
-        _never(report),
-        _subscribers(report),
-        _rejected(report),
-        _late(report),
-        _audit(report),
-        _batches(report),
-    )
     page = tag(
         "html",
         tag(
@@ -80,12 +68,17 @@ def render(report: ReportData) -> str:
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
             tag("title", f"{report.facts.title} · Fairlead"),
-            tag("style", Markup(style)),
+            tag("style", Markup(_file("frame.css") + style())),
         ),
         tag(
             "body",
-            _header(report),
-            tag("main", *(joined(LINE, section) for section in sections)),
+            tag(
+                "header",
+                tag("p", "Fairlead run report", class_="over"),
+                tag("h1", report.facts.title),
+                summary(report),
+            ),
+            tag("main", content(report)),
             _footer(report),
         ),
         lang="en",
@@ -93,15 +86,29 @@ def render(report: ReportData) -> str:
     return f"<!DOCTYPE html>\n{page}\n"
 
 
+def style() -> str:
+    """The style of what the page consists of, without that of the page itself: the console has its own."""
+    return _file("style.css") + SHARES
+
+
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def content(report: ReportData) -> Markup:
+    """The sections; of a run that goes on, those that its batches tell of."""
+    whole = (_patterns, _matches, _never, _subscribers) if report.is_whole else ()
+    sections = (_pipeline, _speed, *whole, _watermark, _rejected, _late, _audit, _batches)
+    return joined(*(joined(LINE, section(report)) for section in sections))
+
+
 # -- what it comes down to ---------------------------------------------------------------------------------
 
 
-def _header(report: ReportData) -> Markup:
+def summary(report: ReportData) -> Markup:
+    """What it comes down to: a sentence, figures and facts."""
     facts = report.facts
-    return tag(
-        "header",
-        tag("p", "Fairlead run report", class_="over"),
-        tag("h1", facts.title),
+    return joined(
         tag("p", _sentence(report), class_="lead"),
         _figures(report),
         tag(
@@ -130,7 +137,7 @@ def _header(report: ReportData) -> Markup:
 def _sentence(report: ReportData) -> Markup:
     read, deliveries = report.total("read"), report.total("deliveries")
     if not read:
-        return joined("No rows came in, so nothing was delivered.")
+        return joined("No rows came in, so nothing was delivered." if report.is_whole else "No rows yet.")
     became = (
         joined(
             " became ",
@@ -162,16 +169,24 @@ def _figures(report: ReportData) -> Markup:
         ),
         (
             "matched",
-            compact(report.subscribed - report.never.count) if report.read_back else "–",
-            f"of {report.subscribed:,} subscriptions" if report.subscribed else "none known",
+            compact(report.subscribed - report.never.count) if _knows_receivers(report) else "–",
+            f"of {report.subscribed:,} subscriptions"
+            if report.subscribed
+            else "none known"
+            if report.is_whole
+            else "at the end of the run",
             "",
         ),
         ("rejected", compact(aside[0]), _of_rows(aside[0], read), "bad" if aside[0] else ""),
         ("late", compact(aside[1]), _of_rows(aside[1], read), "warn" if aside[1] else ""),
         (
             "audit",
-            report.verdict or "not run",
-            many(len(report.findings), "rule") if report.findings else "no rules checked",
+            report.verdict or ("not run" if report.is_whole else "–"),
+            many(len(report.findings), "rule")
+            if report.findings
+            else "no rules checked"
+            if report.is_whole
+            else "at the end of the run",
             TONES.get(report.verdict or "", ""),
         ),
     ]
@@ -188,6 +203,10 @@ def _figures(report: ReportData) -> Markup:
         ),
         class_="figures",
     )
+
+
+def _knows_receivers(report: ReportData) -> bool:
+    return report.is_whole and report.read_back
 
 
 def _of_rows(part: int, read: int) -> str:
@@ -257,14 +276,18 @@ def _pipeline(report: ReportData) -> Markup:
         ),
         Node(
             "deliver",
-            many(report.reached, "subscriber") if report.read_back else "to another sink",
+            many(report.reached, "subscriber")
+            if _knows_receivers(report)
+            else "to another sink"
+            if not report.read_back
+            else "to subscribers",
             took("deliver"),
             figure(deliveries),
             "deliveries",
         ),
         Node(
             "audit",
-            verdict or "not run",
+            verdict or ("not run" if report.is_whole else "at the end"),
             took("audit"),
             figure(deliveries),
             "deliveries",
@@ -575,6 +598,17 @@ def _rejected(report: ReportData) -> Markup:
                         "td",
                         tag("code", reason.example) if reason.example else None,
                         tag("span", reason.origin, class_="origin") if reason.origin else None,
+                        tag(
+                            "details",
+                            tag("summary", f"{len(reason.samples):,} more"),
+                            *(
+                                joined(tag("code", raw), tag("span", origin, class_="origin"))
+                                for raw, origin in reason.samples
+                            ),
+                            class_="more",
+                        )
+                        if reason.samples
+                        else None,
                         class_="wide",
                     ),
                 )
@@ -586,6 +620,63 @@ def _rejected(report: ReportData) -> Markup:
         else None,
         tag("p", f"{many(others, 'row')} for further reasons.", class_="note")
         if others > 0 and report.reasons
+        else None,
+    )
+
+
+def _watermark(report: ReportData) -> Markup:
+    known = report.watermark
+    if known is None or (known.at is None and not report.held and not report.total("late")):
+        return Markup()  # all came in one batch, and was released at its end
+    ahead = max(known.newest.values(), default=None)
+    lag = None if ahead is None or known.at is None else max(ahead - known.at, 0)
+    held = [batch.held for batch in report.batches]
+
+    def ahead_by(newest: int) -> str:
+        return "—" if known.at is None else duration(max(newest - known.at, 0) / 1e6)
+
+    return _section(
+        "Watermark",
+        "Up to the watermark everything is released in order. Rows with a later time are held, rows with an "
+        "earlier one are late.",
+        tag(
+            "dl",
+            *_facts(
+                ("Watermark (UTC)", instant(known.at)),
+                ("Behind the newest event", "—" if lag is None else duration(lag / 1e6)),
+                ("Lateness allowed", duration(known.lateness_us / 1e6)),
+                ("Held", many(report.held, "row")),
+                ("Late", many(report.total("late"), "row")),
+                ("Latest came behind by", duration(known.late_by_us / 1e6) if known.late_by_us else "—"),
+            ),
+            class_="facts",
+        ),
+        _table(
+            ("Input|", "Newest event (UTC)|", "Ahead of the watermark|num"),
+            (
+                (
+                    tag("td", name),
+                    tag("td", instant(newest), class_="time"),
+                    tag(
+                        "td",
+                        "—" if known.at is None else duration(max(newest - known.at, 0) / 1e6),
+                        class_="num",
+                    ),
+                )
+                for name, newest in known.newest.items()
+            ),
+        )
+        if len(known.newest) > 1
+        else None,
+        steps(
+            [1.0] * len(held),
+            held,
+            tone="two",
+            unit="rows held after each batch",
+            label="Rows held after each batch",
+            ends=(f"batch {report.batches[0].number}", f"batch {report.batches[-1].number}"),
+        )
+        if len(held) > 1 and any(held)
         else None,
     )
 
@@ -618,7 +709,8 @@ def _delay(low: int, high: int | None) -> str:
 
 def _audit(report: ReportData) -> Markup:
     if not report.findings:
-        return _section("Audit", None, _empty("No audit was made of this run."))
+        said = "No audit was made of this run." if report.is_whole else "The audit is made when a run ends."
+        return _section("Audit", None, _empty(said))
     return _section(
         "Audit",
         "Checked against the recorded trace, after the run: what was published, subscribed and delivered.",
@@ -651,10 +743,31 @@ def _violations(judged: Judged) -> Markup:
         tag("h3", f"{judged.specification}: {judged.rule}"),
         tag(
             "ol",
-            *(tag("li", each) for each in judged.first),
+            *(
+                tag("li", each, _proof(judged.proofs[at]) if at < len(judged.proofs) else None)
+                for at, each in enumerate(judged.first)
+            ),
             class_="violations",
         ),
         tag("p", f"… and {others:,} more.", class_="note") if others > 0 else None,
+    )
+
+
+def _proof(rows: Sequence[Proof]) -> Markup | None:
+    """The rows of the trace that prove a violation."""
+    if not rows:
+        return None
+    return _table(
+        ("Row of the trace|num", "Event|", "Whose|", "What it says|wide"),
+        (
+            (
+                tag("td", row.index, class_="num"),
+                tag("td", row.event),
+                tag("td", shortened(row.who, 60)),
+                tag("td", tag("code", row.row), class_="wide"),
+            )
+            for row in rows
+        ),
     )
 
 
@@ -737,6 +850,9 @@ def _table(heads: Sequence[str], lines: Iterable[Sequence[Markup]], class_: str 
             class_=class_,
         ),
         class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label=", ".join(title for title, *_ in titles),
     )
 
 
@@ -746,7 +862,7 @@ def _number(count: int) -> Markup:
 
 
 def _bar(count: int, top: int, tone: str = "one") -> Markup:
-    drawn = tag("i", tag("b", class_=tone), style=f"--share:{share(count, top)}")
+    drawn = tag("i", tag("b", class_=tone), class_=share(count, top))
     return tag("td", tag("span", count), drawn, class_="num bar")
 
 
