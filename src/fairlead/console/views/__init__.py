@@ -15,7 +15,7 @@ The law: a view shows what the brokers answer to the one who looks, and changes 
     trying         the questions behind these views
     beside         work beside the event loop, and its end where it takes too long
     layout         where brokers stand in the picture
-    standalone     a process of its own that serves parts of all this: a network elsewhere, a pipeline, a simulation
+    standalone     a process of its own that serves parts: a network elsewhere, a pipeline, a simulation
 
 Pages are made here, of `fairlead.markup`; htmx exchanges parts of them, and Cytoscape.js draws the overlay. The
 process itself serves all files, and the pages allow no other source of code, styles or pictures.
