@@ -14,7 +14,8 @@ from playwright.sync_api import expect
 from fairlead.audit import audit
 from fairlead.audit.parquet import read, write
 from fairlead.audit.trace import Notified
-from fairlead.console.views.standalone import pipeline_part, served
+from fairlead.console.views.pipeline import pipeline_part
+from fairlead.console.views.standalone import served
 from fairlead.errors import PipelineError
 from fairlead.network.addresses import Address
 from fairlead.spark.config import Config, Stream

@@ -41,13 +41,17 @@ def run(arguments: argparse.Namespace) -> int:
     from fairlead.network.addresses import Address
 
     try:
-        from fairlead.console.views.standalone import check_address, pipeline_part
+        from fairlead.console.views.standalone import check_address
         from fairlead.console.views.standalone import run as run_console
     except ModuleNotFoundError:
         raise NotInstalled.extra("The console", "console") from None
     address = Address.parse(arguments.listen)
     check_address(address)
-    parts = [] if arguments.pipeline is None else [pipeline_part(arguments.pipeline)]
+    parts = []
+    if arguments.pipeline is not None:
+        from fairlead.console.views.pipeline import pipeline_part
+
+        parts.append(pipeline_part(arguments.pipeline))
 
     def ready(url: str) -> None:
         say(url)

@@ -190,7 +190,8 @@ def _console(listen: str, pipeline: Pipeline, config: Config) -> AbstractContext
     from fairlead.network.addresses import Address
 
     try:
-        from fairlead.console.views.standalone import check_address, pipeline_part, served
+        from fairlead.console.views.pipeline import pipeline_part
+        from fairlead.console.views.standalone import check_address, served
     except ModuleNotFoundError:
         raise NotInstalled.extra("The console", "console") from None
     address = Address.parse(listen)

@@ -14,13 +14,14 @@ from starlette.routing import Route
 from fairlead.console.views.beside import Beside
 from fairlead.console.views.routes import file_response, page_response, part_response
 from fairlead.console.views.shell import badge, empty
+from fairlead.console.views.standalone import Part
 from fairlead.errors import FairleadError
 from fairlead.markup import Child, Markup, joined, tag
 from fairlead.spark.report import content, style, summary
 from fairlead.spark.report.numbers import duration
 from fairlead.spark.watching import Standing, Watch
 
-__all__ = ["VIEWS", "routes", "run", "status"]
+__all__ = ["VIEWS", "pipeline_part", "routes", "run", "status"]
 
 VIEWS: Final = {"pipeline": "Pipeline"}
 EVERY: Final = "every 2s"
@@ -67,6 +68,12 @@ def routes(
         Route("/pipeline/run", standing),
         Route("/pipeline/report.css", styled),
     ]
+
+
+def pipeline_part(output: str, at: Callable[[], str] = str) -> Part:
+    """The view of a pipeline's output; `at` is the batch and the stage, where it runs in this process."""
+    watch = Watch(output)
+    return Part(VIEWS, lambda check, listed: routes(watch, check, listed, at))
 
 
 def _version(standing: Standing | FairleadError) -> str:

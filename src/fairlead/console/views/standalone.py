@@ -44,7 +44,6 @@ __all__ = [
     "body_of",
     "check_address",
     "network_part",
-    "pipeline_part",
     "run",
     "serve",
     "served",
@@ -88,15 +87,6 @@ def network_part(
         return StreamingResponse(_live(client), media_type="text/event-stream")
 
     return Part(VIEWS, routes, (Route("/events", live),))
-
-
-def pipeline_part(output: str, at: Callable[[], str] = str) -> Part:
-    """The view of a pipeline's output; `at` is the batch and the stage, where it runs in this process."""
-    from fairlead.console.views import pipeline
-    from fairlead.spark.watching import Watch
-
-    watch = Watch(output)
-    return Part(pipeline.VIEWS, lambda check, listed: pipeline.routes(watch, check, listed, at))
 
 
 def check_address(address: Address) -> None:
