@@ -93,11 +93,11 @@ class Watch:
 
     @cached_property
     def name(self) -> str:
-        """Where it is."""
+        """The path of the output."""
         return as_path(self._output.root.uri)
 
     def look(self) -> Standing:
-        """What is committed now. PipelineError where there is no output of a pipeline."""
+        """The committed batches, now. PipelineError where there is no output of a pipeline."""
         with self._lock:
             run = self._output.run()
             if run is None:

@@ -96,7 +96,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Told:
+class Publication:
     """A publication: who wanted it, and who was notified when."""
 
     id: str
@@ -114,7 +114,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What happened in a run."""
+    """The messages, publications and tables of a run."""
 
     end: int
     begins: int
@@ -122,7 +122,7 @@ class Recording:
     messages: Sequence[Sent]
     left_out: int
     """The number of messages that were not recorded: there were too many."""
-    publications: Sequence[Told]
+    publications: Sequence[Publication]
     entries: Mapping[str, Sequence[tuple[int, int]]]
     """By broker, the number of its routing entries from a time on."""
 
@@ -251,14 +251,14 @@ class Play:
         wanted: defaultdict[str, set[str]] = defaultdict(set)
         for client, notification, _ in phase.expected:
             wanted[notification].add(client)
-        told = {}
+        publications = {}
         for number, (broker, call) in enumerate(chosen):
             assert isinstance(call, Publish)
             at, id = begins + number * every, call.notification.id or ""
             calls.append((at, broker, call))
             text = _content(call.notification)
-            told[id] = Told(id, at, broker, text, frozenset(wanted[id]))
-        return _Plan(calls, told, begins, begins + len(chosen) * every + settle)
+            publications[id] = Publication(id, at, broker, text, frozenset(wanted[id]))
+        return _Plan(calls, publications, begins, begins + len(chosen) * every + settle)
 
     def _renew(self, simulation: Simulation, plan: _Plan, refresh: int) -> None:
         """Brokers and clients renew all the time, each at times of its own."""
@@ -281,7 +281,7 @@ def _has_links(algorithm: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Plan:
     calls: Sequence[tuple[int, str, Any]]
-    publications: Mapping[str, Told]
+    publications: Mapping[str, Publication]
     begins: int
     end: int
 
@@ -310,9 +310,9 @@ class _Cut(Faults):
 class _Recorder(Observer):
     """Records what is sent, when it arrives, who is notified, and how tables grow and shrink."""
 
-    def __init__(self, simulation: Simulation, publications: Mapping[str, Told], slowest: int) -> None:
+    def __init__(self, simulation: Simulation, publications: Mapping[str, Publication], slowest: int) -> None:
         self._publications, self._slowest = publications, slowest
-        self._under_way: defaultdict[tuple[str, str], deque[tuple[Any, int]]] = defaultdict(deque)
+        self._in_flight: defaultdict[tuple[str, str], deque[tuple[Any, int]]] = defaultdict(deque)
         self._messages: list[list[Any]] = []
         self._left_out = 0
         self._entries: dict[str, list[tuple[int, int]]] = {name: [(0, 0)] for name in simulation.brokers}
@@ -322,11 +322,11 @@ class _Recorder(Observer):
             self._left_out += 1
             return
         kind, text = _in_words(message)
-        self._under_way[source, to].append((message, len(self._messages)))
+        self._in_flight[source, to].append((message, len(self._messages)))
         self._messages.append([now, None, source, to, kind, text])
 
     def handled(self, now: int, broker: AnyBroker, message: Any, effects: list[Effect]) -> None:
-        ahead = self._under_way.get((getattr(message, "source", ""), broker.name))
+        ahead = self._in_flight.get((getattr(message, "source", ""), broker.name))
         if ahead:
             for place, (each, number) in enumerate(ahead):
                 if each is message:
@@ -354,7 +354,7 @@ class _Recorder(Observer):
         )
 
     def _arrived(self, at: int, arrived: int | None, end: int) -> int | None:
-        """What was sent shortly before the end is under way, and not lost."""
+        """The time of arrival; a message that was sent shortly before the end is under way, and not lost."""
         return end if arrived is None and at + self._slowest > end else arrived
 
 

@@ -293,7 +293,7 @@ def leased_maker(
     leases: Leases | Rebuilding,
     catalogue: Catalogue,
 ) -> Callable[[str], AnyBroker]:
-    """What makes the brokers of an overlay whose state is leased, or built anew."""
+    """The maker of the brokers of an overlay whose state is leased, or built anew."""
     routing = scenario.routing
     strategy = algorithm.removeprefix("hierarchical-")
     roots = overlay.brokers[:1] if algorithm.startswith("hierarchical-") else routing.roots_in(overlay)

@@ -40,7 +40,7 @@ PICTURES: Final = ROOT / "docs" / "images" / "console"
 WIDE, NARROW = (1_000, 760), (400, 800)
 PATIENCE_MS: Final = PATIENCE_S * 1_000
 DIFFERENT_MAX: Final = 0.03
-"""How much of the brightness of a picture may be elsewhere: fonts differ from machine to machine."""
+"""The share of the brightness of a picture that may be elsewhere: fonts differ from machine to machine."""
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def looks_as_documented(page: Page, name: str, *, golden: bool) -> None:
 
 
 def difference(one: Image.Image, other: Image.Image) -> float:
-    """How different two pictures are, seen from afar: 0 for equal ones, 1 for black and white."""
+    """The difference of two pictures, seen from afar: 0 for equal ones, 1 for black and white."""
     size = (one.width // 20, one.height // 20)
     apart = ImageChops.difference(one.resize(size), other.resize(size))
     return float(max(ImageStat.Stat(apart).rms)) / 255

@@ -99,7 +99,7 @@ def status(standing: Standing | FairleadError, at: str, now: datetime) -> Markup
 
 
 def run(standing: Standing | FairleadError) -> Markup:
-    """What is committed, as the report shows it; it asks for more while it is looked at."""
+    """The committed batches as the report shows them; the element asks for more while it is looked at."""
     if isinstance(standing, Standing):
         shown = joined(
             tag("h2", standing.report.facts.title),

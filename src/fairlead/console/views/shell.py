@@ -66,9 +66,9 @@ def page(
         tag(
             "link", rel="stylesheet", href="/console/static/console.css", id="__________cytoscape_stylesheet"
         ),
-        *(tag("link", rel="stylesheet", href=_place(each)) for each in styles),
+        *(tag("link", rel="stylesheet", href=_path_of(each)) for each in styles),
         *(
-            tag("script", Markup(""), src=_place(each), defer=True)
+            tag("script", Markup(""), src=_path_of(each), defer=True)
             for each in ("htmx.min.js", "console.js", *scripts)
         ),
     )
@@ -95,7 +95,7 @@ def page(
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _place(file: str) -> str:
+def _path_of(file: str) -> str:
     return file if file.startswith("/") else f"/console/static/{file}"
 
 

@@ -88,7 +88,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """Where the watermark is, and what it waits for: the newest event of each input, and the lateness allowed."""
+    """The watermark, and what it waits for: the newest event of each input, and the lateness allowed."""
 
     at: int | None = None
     newest: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))

@@ -106,7 +106,7 @@ def content(report: ReportData) -> Markup:
 
 
 def summary(report: ReportData) -> Markup:
-    """What it comes down to: a sentence, figures and facts."""
+    """The result of a run: a sentence, figures and facts."""
     facts = report.facts
     return joined(
         tag("p", _sentence(report), class_="lead"),
