@@ -71,6 +71,25 @@ _STREAM_PROBLEMS: Final = _DENIED | _problems(
     _503="too many streams are open, or the broker takes no more clients",
 )
 
+CREDENTIALS: Final[dict[str, dict[str, str]]] = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "a token of the issuer that `[security] tokens` of the broker trusts",
+    },
+    "password": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "a name and its password in `[security] passwords` of the broker",
+    },
+    "certificate": {
+        "type": "mutualTLS",
+        "description": "a certificate of the `[tls] authority` of the broker",
+    },
+}
+"""The credentials that a broker with an access policy takes."""
+
 OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
     ("/events", "post"): Operation(
         "publish",
@@ -204,7 +223,7 @@ def _document() -> dict[str, Any]:
             "description": "Publish and subscribe, with CloudEvents 1.0 over HTTP.",
         },
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {"schemas": components, "securitySchemes": CREDENTIALS},
     }
 
 
@@ -212,6 +231,8 @@ def _described(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
     if parameters := [*_parameters(operation.query), *operation.others]:
         described["parameters"] = parameters
+    if operation.answers.keys() >= _UNKNOWN.keys():  # without a policy, nobody needs credentials
+        described["security"] = [{}, *({name: []} for name in CREDENTIALS)]
     if operation.body is not None:
         content = {media: {"schema": _schema(kind)} for media, kind in operation.body.items()}
         described["requestBody"] = {"required": True, "content": content}

@@ -14,6 +14,7 @@ does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -32,7 +33,9 @@ from fairlead.model.text import WRITTEN
 from fairlead.model.values import ABSENT
 
 __all__ = [
+    "PlainColumns",
     "PlainParts",
+    "columns_of",
     "cut",
     "identity_bytes",
     "identity_in",
@@ -64,6 +67,8 @@ _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_extension)
 _decoder: Final = msgspec.msgpack.Decoder(ext_hook=_number)
 Plain: TypeAlias = str | int | float | bool | None
 PlainParts: TypeAlias = tuple[str, str, dict[str, Plain]]
+PlainColumns: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[dict[str, Plain]]]
+"""The producers, the ids and the fields of several."""
 _plain_decoder: Final[msgspec.msgpack.Decoder[PlainParts]] = msgspec.msgpack.Decoder(PlainParts)
 _all_plain_decoder: Final = msgspec.msgpack.Decoder(list[PlainParts])
 _ARRAYS: Final = b"\x93\x96\x97"
@@ -119,6 +124,12 @@ def unpack_plain(packed: bytes) -> PlainParts | None:
         return _plain_decoder.decode(packed)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def columns_of(parts: Sequence[PlainParts]) -> PlainColumns:
+    """The columns of several, at least one."""
+    producers, ids, fields = zip(*parts, strict=True)
+    return producers, ids, fields
 
 
 def unpack_all_plain(packed: bytes | list[bytes]) -> list[PlainParts] | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import compress, groupby
-from operator import itemgetter
 from typing import Any, Final
 
 from fairlead.broker import Broker
@@ -19,7 +18,7 @@ from fairlead.delivery.transacting import refused_member
 from fairlead.errors import Forbidden, ProtocolError, ValueRefused
 from fairlead.model import Notification
 from fairlead.model.order import identity_of
-from fairlead.model.packed import PlainParts, pack, unpack, unpack_plain
+from fairlead.model.packed import PlainColumns, PlainParts, columns_of, pack, unpack, unpack_plain
 from fairlead.network import wire
 from fairlead.network.bounds import check_identity, check_notification
 from fairlead.network.client_sessions import ClientSession
@@ -35,7 +34,6 @@ from fairlead.rules import Memory, Refusal, is_plain
 
 __all__ = ["Admission"]
 
-_identity: Final = itemgetter(0, 1)
 _ADMITTED: Final = {Fanout}
 
 
@@ -183,7 +181,7 @@ class Admission:
         parts = relays.plain
         if relays.size > self._small and self._is_some_too_large(relays, parts):
             self._take_any(session, zip(numbers, packed, strict=True), taken, now)
-        elif parts is None or not _are_plain(parts):
+        elif parts is None or not _are_plain(relays.columns):
             for is_plain, run in groupby(zip(numbers, packed, strict=True), _is_plain):
                 if is_plain:
                     some = [*run]
@@ -232,10 +230,12 @@ class Admission:
         if self._broker.seam.admits_all or _are_admitted(verdicts):
             fanouts: Sequence[Any] = verdicts  # `cast` would be called with every publication
             if not (taken or self._dispatch.pending or any(numbers)):
-                self._send(relays, fanouts, identities.sent.take_all([*map(_identity, parts)]))
+                self._send(
+                    relays, fanouts, identities.sent.take_all([*zip(*relays.columns[:2], strict=True)])
+                )
                 return
             if all(numbers) and max(map(len, relays.each)) <= self._room:
-                new = identities.take_all([*map(_identity, parts)])
+                new = identities.take_all([*zip(*relays.columns[:2], strict=True)])
                 of_new = fanouts if new is None else [*map(_only_if, fanouts, new)]
                 taken += zip(of_new, relays.each, numbers, strict=True)
                 return
@@ -343,17 +343,20 @@ class Admission:
 
 def _is_plain(publication: tuple[int, bytes]) -> bool:
     parts = unpack_plain(publication[1])
-    return parts is not None and _are_plain([parts])
+    return parts is not None and _are_plain(columns_of([parts]))
 
 
 def _are_admitted(verdicts: Sequence[Verdict]) -> bool:
-    return {*map(type, verdicts)} == _ADMITTED
+    first = verdicts[0]  # of most batches, of all
+    return (type(first) is Fanout and verdicts.count(first) == len(verdicts)) or (
+        {*map(type, verdicts)} == _ADMITTED
+    )
 
 
 def _only_if(fanout: Fanout, is_new: bool) -> Fanout | None:
     return fanout if is_new else None
 
 
-def _are_plain(parts: list[PlainParts]) -> bool:
-    producers, ids, fields = zip(*parts, strict=True)
+def _are_plain(columns: PlainColumns) -> bool:
+    producers, ids, fields = columns
     return all(producers) and all(ids) and is_plain(*fields)

@@ -35,6 +35,7 @@ from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.network.settings import POLICIES
 from fairlead.routing import Flooding
+from fairlead.rules import Refusal
 from fairlead.security import Delegation, Principal
 from fairlead.security.principals import NOBODY
 from fairlead.security.rights import ACTIONS
@@ -146,15 +147,20 @@ class Clientele:
 
     # -- requests ----------------------------------------------------------------------------------------------
 
-    def prepare(self, message: wire.Control) -> bool:
+    def prepare(self, session: ClientSession, message: wire.Control, now: int) -> bool:
         """Whether a request takes few steps now; False: the turn is over, and the request continues in the next
         one."""
         if not isinstance(message, CHANGES):
             return True
+        filters: list[Filter] = []
         try:
-            return self._interests.prepare(
-                [self._read(message.filter)] if isinstance(message, wire.Subscribe | wire.Advertise) else ()
-            )
+            if isinstance(message, wire.Subscribe | wire.Advertise):
+                action = "subscribe" if isinstance(message, wire.Subscribe) else "advertise"
+                requested = self._read(message.filter)
+                # What it is granted is what is installed, and related to others.
+                granted = self._broker.seam.grant(session.client, action, requested, now)
+                filters += [] if isinstance(granted, Refusal) else [granted]
+            return self._interests.prepare(filters)
         except FairleadError:
             return True  # it is refused when it is handled
 
@@ -201,7 +207,10 @@ class Clientele:
         filter: Filter,
     ) -> None:
         """Count a filter that ends with the connection in the budget of memory."""
-        size = size_of(message.filter, filter) + self._interests.relations_bytes(filter)
+        own = self._broker.clients[session.client]
+        held = own.advertisements if kind == "advertisement" else own.subscriptions
+        in_effect = filter if kind == "listen" else held.by_id.get(message.id, filter)
+        size = size_of(message.filter, filter) + self._interests.relations_bytes(in_effect)
         session.hold_filter(kind, message.id, size)
         self._outgoing.memory.grow(size)
 

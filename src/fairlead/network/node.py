@@ -443,7 +443,7 @@ class Node:
                     self.admission.take(session, publications, taken, now)
                     self.dispatch.commit(session, taken, now)
                     message = wire.parse_control(payload)
-                    if not self.clientele.prepare(message):
+                    if not self.clientele.prepare(session, message, now):
                         session.inflow.hold([(kind, payload), *frames])  # goes on in its next turn
                         return
                     self.clientele.handle(session, message, now)

@@ -12,7 +12,7 @@ from itertools import compress
 from operator import itemgetter
 from typing import Final
 
-from fairlead.model.packed import PlainParts, cut, identity_in, unpack_all_plain
+from fairlead.model.packed import PlainColumns, PlainParts, columns_of, cut, identity_in, unpack_all_plain
 from fairlead.network import wire
 
 __all__ = ["Relays"]
@@ -23,11 +23,12 @@ _identity: Final = itemgetter(0, 1)
 class Relays:
     """Packed notifications in order: in one piece, or one by one. Either form is made on demand."""
 
-    __slots__ = ("_array", "_body", "_each", "_plain", "_size", "count")
+    __slots__ = ("_array", "_body", "_columns", "_each", "_plain", "_size", "count")
 
     def __init__(self, each: list[bytes], plain: list[PlainParts] | None = None) -> None:
         self.count = len(each)
         self._plain = plain
+        self._columns: PlainColumns | None = None
         self._each: list[bytes] | None = each
         self._array = b""
         """The payload of the frame that they came in."""
@@ -81,6 +82,13 @@ class Relays:
             # What came one by one is read so: pieces that are no notifications may be some when put together.
             self._plain = unpack_all_plain(self._array if self._each is None else self._each)
         return self._plain
+
+    @property
+    def columns(self) -> PlainColumns:
+        """The columns of `plain`, where all of them are."""
+        if self._columns is None:
+            self._columns = columns_of(self.plain or ())
+        return self._columns
 
     @property
     def identities(self) -> list[tuple[str, str]]:

@@ -228,7 +228,7 @@ class Router:
         self, who: str, memory: Memory[Verdict], relays: Relays, parts: Sequence[PlainParts], now: int
     ) -> Sequence[Verdict]:
         """Of each of several plain publications of a client: where it goes, or why it is refused."""
-        return memory.of(parts, lambda index: self._verdict(who, relays.each[index], now))
+        return memory.of(parts, lambda index: self._verdict(who, relays.each[index], now), relays.columns)
 
     def verdict(
         self, who: str, memory: Memory[Verdict], packed: bytes, parts: PlainParts, now: int

@@ -22,9 +22,9 @@ from fairlead.filters.constraint import Constraint, Op, TypeName
 from fairlead.filters.filter import Filter, leaves
 from fairlead.filters.terms import Attribute, Polynomial
 from fairlead.model import Instant, Kind, Multi, Number
-from fairlead.model.packed import PlainParts
+from fairlead.model.packed import PlainColumns, PlainParts
 
-__all__ = ["Cells", "Keys", "is_plain"]
+__all__ = ["FEW_OF", "Cells", "Few", "Keys", "Same", "is_plain"]
 
 SPECIAL: Final[dict[str, Callable[[Any], bool]]] = {
     "id": lambda value: type(value) is str,
@@ -40,22 +40,126 @@ CUTS_MAX: Final = 100_000
 """So many numbers, or texts, are told apart by name; if there are more, all are."""
 EXACT_MAX: Final = 2**53
 """Up to here every integer is a float."""
-_fields: Final = itemgetter(2)
 _ONLY_TEXTS: Final = {str}
 _ONLY_NUMBERS: Final = {int, float}
+_ONLY_WHOLE: Final = {int}
+_ONLY_ABSENT: Final = {type(...)}
 _SOME_TEXT: Final = object()
 _NUMBER: Final = object()
 _NO_NUMBER: Final = object()
 """NaN, which is nowhere among the numbers: neither below nor above any."""
+FEW_OF: Final = 4
+"""A column has few values where each comes so many times, on average."""
 KNOWN_MAX: Final = 10_000
 """The number of attributes' names that are known to be plain."""
 
 
-class Keys(NamedTuple):
-    """All that the answers about plain notifications depend on. `of` is the same as `one` of each."""
+class Same(NamedTuple):
+    """The cells of a column that are all the same one."""
 
-    of: Callable[[Sequence[PlainParts]], list[Any]]
-    one: Callable[[PlainParts], Any]
+    cell: Any
+
+
+class Few(NamedTuple):
+    """The cells of a column of few values."""
+
+    values: Sequence[Any]
+    cells: dict[Any, Any]
+    """The cell of each of the values."""
+
+    def each(self) -> list[Any]:
+        """The cells, one for each value."""
+        return [*map(self.cells.__getitem__, self.values)]
+
+
+class Column(NamedTuple):
+    """One thing that answers depend on: an attribute, or the producer or id."""
+
+    name: str
+    """Of an attribute; empty for the others."""
+    read: Callable[[PlainColumns], Sequence[Any]]
+    """Its values."""
+    cells: Callable[[Sequence[Any]], Sequence[Any] | Same | Few]
+    one: Callable[[Any], Any]
+    """The cell of one value."""
+
+    @classmethod
+    def of_attribute(cls, name: str, attribute: _Attribute) -> Column:
+        """The column of an attribute."""
+        item = itemgetter(name)
+
+        def read(columns: PlainColumns) -> Sequence[Any]:
+            try:
+                return [*map(item, columns[2])]
+            except KeyError:
+                return [*map(dict.get, columns[2], repeat(name), repeat(...))]
+
+        return cls(name, read, *attribute.cells())
+
+    @classmethod
+    def of_part(cls, position: int) -> Column:
+        """The column of producers (0), or of ids (1): any two are distinguished."""
+        return cls("", itemgetter(position), _folded, lambda value: value)
+
+
+def _folded(values: Sequence[Any]) -> Sequence[Any] | Same:
+    first = values[0]
+    return Same(first) if first == values[-1] and values.count(first) == len(values) else values
+
+
+class Keys:
+    """All that the answers about plain notifications depend on. The keys `of` several are the same as `one` of
+    each.
+
+    Of one column, a key is the cell; of several, the cells. Most streams stay in one cell of most columns:
+    `columns_of` has the cells of each column apart, so that these are looked up once.
+    """
+
+    __slots__ = ("_positions", "columns", "one")
+
+    def __init__(self, attributes: Sequence[Column], *, producer: bool = False, id: bool = False) -> None:
+        self._positions = [*([0] if producer else []), *([1] if id else [])]
+        self.columns = (*attributes, *map(Column.of_part, self._positions))
+        self.one: Callable[[PlainParts], Any] = self._one([(each.name, each.one) for each in attributes])
+
+    def with_parts(self, *, producer: bool, id: bool) -> Keys:
+        """The same attributes, with or without the producer and id."""
+        return Keys([each for each in self.columns if each.name], producer=producer, id=id)
+
+    def columns_of(self, columns: PlainColumns) -> list[Sequence[Any] | Same | Few]:
+        """The cells of each column."""
+        return [each.cells(each.read(columns)) for each in self.columns]
+
+    def of(self, parts: Sequence[PlainParts]) -> list[Any]:
+        """The key of each."""
+        return [*map(self.one, parts)]
+
+    def _one(self, attributes: list[tuple[str, Callable[[Any], Any]]]) -> Callable[[PlainParts], Any]:
+        """The key of one: written out for what most policies and tables look at, for it is made for each lone
+        publication."""
+        positions = self._positions
+        if len(attributes) + len(positions) == 0:
+            return lambda part: ()
+        if not attributes and len(positions) == 1:
+            return itemgetter(positions[0])
+        if len(attributes) == 1:
+            [(name, cell)] = attributes
+            if not positions:
+                return lambda part: cell(part[2].get(name, ...))
+            if positions == [0]:
+                return lambda part: (cell(part[2].get(name, ...)), part[0])
+        if len(attributes) == 2 and positions == [0]:
+            (name, cell), (other, cell_of_other) = attributes
+
+            def of_two(part: PlainParts) -> Any:
+                get = part[2].get
+                return cell(get(name, ...)), cell_of_other(get(other, ...)), part[0]
+
+            return of_two
+        return lambda part: (
+            *[cell(part[2].get(name, ...)) for name, cell in attributes],
+            *[part[each] for each in positions],
+        )
 
 
 def _is_time(text: str) -> bool:
@@ -173,13 +277,16 @@ class _Attribute:
             self.texts = self.texts | other.texts
             self.texts = self.texts if len(self.texts) <= CUTS_MAX else None
 
-    def cells(self) -> tuple[Callable[[list[Any]], list[Any]], Callable[[Any], Any]]:
+    def cells(self) -> tuple[Callable[[Sequence[Any]], Sequence[Any] | Same | Few], Callable[[Any], Any]]:
         """The cells of values, and the cell of one; 1 and True are two values.
 
-        The cell of a number is how many cuts are below it plus how many up to it: odd, if it is one of them.
+        The cell of a number is how many cuts are below it plus how many up to it: odd, if it is one of them. So
+        cells rise with numbers, and if the least and the greatest have one, all have.
         """
         numbers, texts, wholes = self.numbers, self.texts, self.wholes
         cell_of_text = None if texts is None else {each: each for each in texts}.get
+        last = None if numbers is None else 2 * len(numbers)
+        cut = numbers[0] if numbers is not None and len(numbers) == 1 and not wholes else None
 
         def cell(value: Any) -> Any:
             kind = type(value)
@@ -187,6 +294,8 @@ class _Attribute:
                 return value if texts is None or value in texts else _SOME_TEXT
             if kind is not int and kind is not float:
                 return kind, value
+            if cut is not None:
+                return 0 if value < cut else 2 if value > cut else 1 if value == cut else _NO_NUMBER
             if numbers is None:
                 return _NUMBER, value
             if kind is float and isnan(value):
@@ -195,18 +304,33 @@ class _Attribute:
                 return _NUMBER, value
             return bisect_left(numbers, value) + bisect(numbers, value)
 
-        def of(values: list[Any]) -> list[Any]:
+        def of(values: Sequence[Any]) -> Sequence[Any] | Same | Few:
+            if cell_of_text is not None and type(values[0]) is str:
+                distinct = {*values}
+                few = len(distinct) <= len(values) // FEW_OF
+                # No text is equal to anything else, so that these are of all kinds that the values are of.
+                if few and {*map(type, distinct)} == _ONLY_TEXTS:
+                    cells = {each: cell_of_text(each, _SOME_TEXT) for each in distinct}
+                    first, *others = cells.values()
+                    return Few(values, cells) if any(each != first for each in others) else Same(first)
             kinds = {*map(type, values)}
-            if kinds == _ONLY_TEXTS:  # most columns are
+            if kinds == _ONLY_TEXTS:
                 if cell_of_text is None:
-                    return values
-                first = values[0]
-                if first == values[-1] and values.count(first) == len(values):
-                    return [cell_of_text(first, _SOME_TEXT)] * len(values)
+                    return _folded(values)
                 return [*map(cell_of_text, values, repeat(_SOME_TEXT))]
-            if numbers is not None and not wholes and kinds <= _ONLY_NUMBERS and not isnan(sum(values)):
-                below, up_to = map(bisect_left, repeat(numbers), values), map(bisect, repeat(numbers), values)
-                return [*map(add, below, up_to)]
+            is_exact = kinds == _ONLY_WHOLE
+            if numbers is not None and (is_exact or (not wholes and kinds <= _ONLY_NUMBERS)):
+                if is_exact or not isnan(sum(values)):
+                    least = cell(min(values))
+                    if least == last or least == cell(max(values)):
+                        return Same(least)
+                    below, up_to = (
+                        map(bisect_left, repeat(numbers), values),
+                        map(bisect, repeat(numbers), values),
+                    )
+                    return [*map(add, below, up_to)]
+            elif kinds == _ONLY_ABSENT:
+                return Same(cell(...))
             return [*map(cell, values)]
 
         return of, cell
@@ -282,25 +406,4 @@ class Cells:
         attributes = self._attributes
         if attributes is None or len(attributes) > NAMES_MAX:
             return None
-        if not attributes:
-            return Keys(lambda parts: [()] * len(parts), lambda part: ())
-        if len(attributes) == 1:
-            [(name, attribute)] = attributes.items()
-            cells, cell = attribute.cells()
-            return Keys(
-                lambda parts: cells(_values(name, parts)),
-                lambda part: cell(part[2].get(name, ...)),
-            )
-        columns = [(name, *attribute.cells()) for name, attribute in sorted(attributes.items())]
-        return Keys(
-            lambda parts: [*zip(*(of(_values(name, parts)) for name, of, _ in columns), strict=True)],
-            lambda part: tuple([of(part[2].get(name, ...)) for name, _, of in columns]),
-        )
-
-
-def _values(name: str, parts: Sequence[PlainParts]) -> list[Any]:
-    """The values of one attribute; where it is absent, an ellipsis."""
-    try:
-        return [*map(itemgetter(name), map(_fields, parts))]
-    except KeyError:
-        return [*map(dict.get, map(_fields, parts), repeat(name), repeat(...))]
+        return Keys([Column.of_attribute(name, each) for name, each in sorted(attributes.items())])

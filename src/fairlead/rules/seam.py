@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from fairlead.channels import Channel, Channels
@@ -33,11 +32,6 @@ from fairlead.rules.cells import Cells, Keys
 from fairlead.rules.rule import Form, Refusal, Route, Rule
 
 __all__ = ["IdentityMemory", "Keys", "Seam"]
-
-_producer: Final = itemgetter(0)
-_id: Final = itemgetter(1)
-_PRODUCERS: Final = Keys(lambda parts: [*map(_producer, parts)], _producer)
-_IDS: Final = Keys(lambda parts: [*map(_id, parts)], _id)
 
 NONE: Final[frozenset[str]] = frozenset()
 NO_CHANNELS: Final = Channels()
@@ -377,7 +371,10 @@ class Seam:
     @property
     def version(self) -> tuple[int, ...]:
         """The version of the rules: remembered answers hold as long as it and the routing table stay the same."""
-        return tuple([rule.version for rule in self.rules]) if self.rules else ()
+        rules = self.rules
+        if len(rules) == 1:  # it is asked for with every publication
+            return (rules[0].version,)
+        return tuple([rule.version for rule in rules]) if rules else ()
 
     def is_plain_enough(self, source: str) -> bool:
         """Whether producer, id and plain fields are all that is needed to decide about what comes from there.
@@ -404,23 +401,8 @@ class Seam:
         cells = Cells.joined(self._cells, *(each.cells for each in depends)).keys()
         if cells is None:
             return None
-        columns = [cells]
-        if any(each.producer for each in depends):
-            columns.append(_PRODUCERS)
-        if any(each.id for each in depends):
-            columns.append(_IDS)
-        if len(columns) == 1:
-            return cells
-        if len(columns) > 2:
-            return Keys(
-                lambda parts: [*zip(*(each.of(parts) for each in columns), strict=True)],
-                lambda part: tuple([each.one(part) for each in columns]),
-            )
-        (of, one), (other_of, other) = columns
-        return Keys(
-            lambda parts: [*zip(of(parts), other_of(parts), strict=True)],
-            lambda part: (one(part), other(part)),
-        )
+        producer, id = any(each.producer for each in depends), any(each.id for each in depends)
+        return cells.with_parts(producer=producer, id=id) if producer or id else cells
 
     def _concerned(self, source: str) -> list[Rule]:
         """The rules that the answers about what comes from there depend on.

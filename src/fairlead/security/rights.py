@@ -105,6 +105,9 @@ class Rights:
     """The attributes that the principal does not get to see."""
     _candidates: dict[str, Candidates] = field(default_factory=dict, init=False, repr=False, compare=False)
     """By action, the index of its grants, where there are many."""
+    _latest: dict[str, Decision] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By action, the latest decision that follows from these rights and the request alone: a request is decided
+    about when it is prepared, when it is carried out, and when that is recorded."""
 
     def may(self, action: str, requested: Filter, now: int = 0) -> Decision:
         """The decision about a subscription, an advertisement or a kind of publications.
@@ -115,25 +118,41 @@ class Rights:
         A request that reads a hidden attribute is refused: what it matches would say what is in it. A limit may
         read hidden attributes, for its author decides about that.
         """
-        schema = self.schema
+        latest = self._latest.get(action)
+        if latest is not None and latest.requested is requested:
+            return latest
+        decision, is_lasting = self._decided(action, requested, now)
+        if is_lasting:
+            self._latest[action] = decision
+        return decision
+
+    def _decided(self, action: str, requested: Filter, now: int) -> tuple[Decision, bool]:
+        """A decision, and whether it would be the same at any time."""
         if self.hidden and action == "subscribe" and (read := Attributes.of(requested).reading(self.hidden)):
             reason = f"{self.principal.name} may not read {', '.join(map(repr, read))}"
-            return Decision(action, "refused", requested, None, (), reason)
+            return Decision(action, "refused", requested, None, (), reason), True
         grants = self._concerned(action, requested)
-        if any(each.predicates for each in grants):
+        is_lasting = not any(each.predicates for each in grants)
+        if not is_lasting:
             request = Request(self.principal, action, now, filter=requested)
             grants = [each for each in grants if each.concerns(request)]
+        return self._within(action, requested, grants), is_lasting
+
+    def _within(self, action: str, requested: Filter, grants: Sequence[Grant]) -> Decision:
+        """The part of a request within some grants."""
+        schema = self.schema
         texts = texts_of(requested)
         covering = next((each for each in grants if plainly_covers(each.filter, texts)), None) or next(
             (each for each in grants if covers(each.filter, requested, schema)), None
         )
         if covering is not None:
             return Decision(action, "granted", requested, requested, (covering.role,))
-        partial = [each for each in grants if overlaps(each.filter, requested, schema)]
+        # What is left of one is seen when it is simplified.
+        partial = [each for each in grants if len(grants) == 1 or overlaps(each.filter, requested, schema)]
         if not partial:
             return self._refused(action, requested)
         limit = Or.of(dict.fromkeys(each.filter for each in partial))
-        if covers(limit, requested, schema):
+        if len(partial) > 1 and covers(limit, requested, schema):
             return Decision(action, "granted", requested, requested, _roles(partial))
         try:
             granted = simplify(And.of((requested, limit)), schema)
