@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         SubscriptionEnded,
         SubscriptionRefused,
     )
-    from fairlead.channels import Channel, Retain
+    from fairlead.channels import Channel, Expires, Retain
     from fairlead.conditions import Condition, changes, deviates
     from fairlead.correlation.patterns import Pattern
     from fairlead.correlation.patterns.building import event
@@ -75,6 +75,7 @@ __all__ = [
     "Condition",
     "Delivery",
     "Detection",
+    "Expires",
     "Explanation",
     "ExtensionError",
     "FairleadError",
@@ -127,7 +128,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         *("Advertisement", "Bus", "BusClosed", "Delivery", "Detection", "NotAdvertised", "Subscription"),
         *("SubscriptionEnded", "SubscriptionRefused"),
     ),
-    "fairlead.channels": ("Channel", "Retain"),
+    "fairlead.channels": ("Channel", "Expires", "Retain"),
     "fairlead.conditions": ("Condition", "changes", "deviates"),
     "fairlead.correlation.patterns": ("Pattern",),
     "fairlead.correlation.patterns.building": ("event",),

@@ -40,6 +40,7 @@ from fairlead.broker.messages import (
     Unsubscribe,
     Wake,
 )
+from fairlead.channels import Channel, Channels, Expires, Retain
 from fairlead.filters.language import parse, render
 from fairlead.filters.schema import Schema
 from fairlead.log.records import (
@@ -60,6 +61,7 @@ from fairlead.overlay import Topology
 from fairlead.routing import STRATEGIES
 from fairlead.rules import Rule, Seam
 from fairlead.rules.access import Access, client_name
+from fairlead.rules.channeling import Channeling
 from fairlead.rules.domains import Domains
 from fairlead.rules.integrated import BrokerScoping
 from fairlead.rules.quota import Quota
@@ -127,6 +129,12 @@ def _with_quota(access: Access) -> list[Rule]:
     return [access, Quota(access)]
 
 
+CHANNELS = Channels(
+    [
+        Channel("gone", "x = 0", expires=Expires("x")),  # at the instant of its publication
+        Channel("long", 'kind = "b"', retain=Retain(per=("x",)), expires="1h"),
+    ]
+)
 RULES: dict[str, Callable[[str], list[Rule]]] = {
     "none": lambda name: [],
     "producer": lambda name: [NoEvil(), NotFor("p", "c:s1")],
@@ -140,6 +148,7 @@ RULES: dict[str, Callable[[str], list[Rule]]] = {
     "access": lambda name: [Access(POLICY, lambda client: Principal(client_name(client)))],
     "schema": lambda name: [Domains(SCHEMA)],
     "trust": lambda name: [Trust(name, TRUSTING)],
+    "channels": lambda name: [Channeling(CHANNELS)],
 }
 """For the broker of a name."""
 

@@ -294,7 +294,8 @@ class Broker:
         history, notification = self.history, came.notification
         if history is None:
             has_clients = route.clients or route.versions
-            if has_clients and not self._is_first(notification, is_logged=number > 0):
+            is_first = not has_clients or self._is_first(notification, is_logged=number > 0)
+            if not is_first or self._has_expired(notification, now):
                 route = route.without_clients()
             origin, position = (came.origin, came.position) if came.origin else (self.name, number)
             stamp = came.stamp
@@ -313,6 +314,10 @@ class Broker:
             self._queues[notification.producer] = deque()
         self._set_out(history, notification, None if number else route, now)
         self._go_on(history, now)
+
+    def _has_expired(self, notification: Notification, now: int) -> bool:
+        until = self.seam.expires(notification)
+        return until is not None and until <= now
 
     def _is_first(self, notification: Notification, *, is_logged: bool) -> bool:
         """Whether it was not delivered here before. Without neighbours, the memory of publications suffices."""

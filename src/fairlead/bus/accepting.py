@@ -117,6 +117,8 @@ class Accepting(Receiver):
         with self._changed:
             if self._ended(delivery):
                 return ("withdrawn",)
+            if self.has_expired(delivery):
+                return ()
             if trace is not None:
                 trace.notified(
                     delivery.subscriber,
@@ -186,6 +188,12 @@ class Accepting(Receiver):
             handout = queue.popleft()
             attempt = _Attempt(self, member, handout.ordinal, handout.attempt)
             if self._counts(attempt):
+                delivery = self._deliveries[handout.ordinal]
+                if handout.attempt == 1 and self.has_expired(delivery):
+                    self._assignments.accept(member, handout.ordinal)
+                    del self._deliveries[handout.ordinal]
+                    self._assign()
+                    continue
                 return replace(self._deliveries[handout.ordinal], attempt=handout.attempt, _settling=attempt)
         return None
 

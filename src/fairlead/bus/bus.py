@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 from fairlead.bus.accepting import Accepting
 from fairlead.bus.advertising import Advertised
 from fairlead.bus.arriving import Arriving
+from fairlead.bus.expiring import Expiring
 from fairlead.bus.handing_over import ErrorHook, HandingOver, Handover
 from fairlead.bus.handles import Advertisement, Detection, Subscription
 from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
@@ -180,6 +181,9 @@ class Bus:
         """The channels: the first that matches a notification is its channel."""
         of_channels = (Channeling(self.channels),) if self.channels else ()
         self._seam = Seam(self._route, (*of_channels, *of_scopes, self._advertised.rule, *rules))
+        self._expiring = Expiring(self._seam, self._now)
+        if self.channels.expire and clock is None:
+            raise ChannelError("a bus without a clock knows no expiry", hint="Bus(clock=Instant.now)")
         self._retaining = Retaining(self._seam, self._registry) if self.channels.retain else None
         if self._retaining is not None and self._scoped is not None:
             raise ChannelError(
@@ -219,14 +223,16 @@ class Bus:
             if identified is None:
                 self._counts["conflicts" if self._contents.differs(notification) else "duplicates"] += 1
                 return None
+            given = identified
             try:
+                identified = self._seam.mark(identified, self._now())
                 matched = self._matching(identified)
                 if is_request and self._scoped is None and not self._anybody(identified, matched):
                     raise _nobody()
             except BaseException:
                 self._identities.forget(identity_of(identified))  # it is not here, and may come again
                 raise
-            self._contents.remember(identified)
+            self._contents.remember(given)
             self._counts["published"] += 1
             before = self._pending()
             failures = self._enter(identified, matched)
@@ -296,18 +302,20 @@ class Bus:
             self._check_open()
             if Identity(producer, id) in self._groups:
                 return False
-            taken = self._take_group(members)
+            given = self._take_group(members)
             try:
+                taken = [self._seam.mark(each, self._now()) for each in given]
                 matched = [self._matching(each) for each in taken]
             except BaseException:
-                self._forget_group(taken)
+                self._forget_group(given)
                 raise
             self._groups.take_identity((producer, id))
             self._counts["published"] += len(taken)
             pending, failures = self._handing_over.pending, list[Failed]()
             before = len(pending)
-            for each, found in zip(taken, matched, strict=True):
+            for each in given:
                 self._contents.remember(each)
+            for each, found in zip(taken, matched, strict=True):
                 failures += self._enter(each, found)
             added = [pending.pop() for _ in range(len(pending) - before)][::-1]
             handovers = [each for each in added if isinstance(each, Handover)]
@@ -637,6 +645,8 @@ class Bus:
             identity, receiver = self._registry.entrance(
                 callback, id, subscriber, maxsize, overflow, accepting=accepting
             )
+            if self.channels.expire and not self._is_ordered:
+                receiver.has_expired = self._expiring.has_expired
             validity = self._admitted(since, until) if self._is_ordered else Validity()
             name = identity if subscriber is None else subscriber
             if self._scoped is not None:
@@ -668,7 +678,12 @@ class Bus:
         with self._lock:
             if self._retaining is None:
                 return []
-            return [each for each in self._retaining if parsed.matches(each)]
+            return [each for each in self._retaining if parsed.matches(each) and not self._is_over(each)]
+
+    def _is_over(self, notification: Notification) -> bool:
+        """Whether a notification has expired."""
+        until = self._seam.expires(notification)
+        return until is not None and not self._is_ordered and until <= self._now()
 
     def _accepting(
         self, callback: Callback | None, terms: Terms, accept: str, maxsize: int | None
@@ -946,6 +961,7 @@ class Bus:
         with self._lock:
             return BusStatistics(
                 **self._counts,
+                expired=self._expiring.count,
                 held=len(self._queue) + (0 if self._scoped is None else self._scoped.running.delayed()),
                 subscribers=self._registry.subscribers,
                 subscriptions=len(self._registry),

@@ -96,7 +96,7 @@ class Receiver:
 
     __slots__ = (
         *("_callback", "_changed", "_maxsize", "_overflow", "_waiting"),
-        *("active", "dropped", "error_count", "errors", "taps"),
+        *("active", "dropped", "error_count", "errors", "has_expired", "taps"),
     )
 
     def __init__(self, callback: Callback | None, maxsize: int | None, overflow: Overflow) -> None:
@@ -117,6 +117,8 @@ class Receiver:
         self.errors: deque[Exception] = deque(maxlen=ERRORS_MAX)
         self.error_count = 0
         self.dropped = 0
+        self.has_expired: Callable[[Delivery], bool] = _never
+        """Whether a delivery expires before it is handed over; if so, it is counted."""
 
     def check_same(self, callback: Callback | None) -> None:
         """A subscriber has one receiver: a second callback is refused, none means the one it has."""
@@ -147,6 +149,8 @@ class Receiver:
                 self._changed.wait_for(lambda: self._room() or self._ended(delivery))
             if self._ended(delivery):
                 return ("withdrawn",)
+            if self.has_expired(delivery):
+                return ()
             if trace is not None:  # under the lock that an unsubscription takes as well
                 trace.notified(
                     delivery.subscriber,
@@ -178,7 +182,7 @@ class Receiver:
                 hint="subscribe without a callback",
             )
         with self._changed:
-            if not self._changed.wait_for(lambda: self._waiting or identity not in self.active, timeout):
+            if not self._changed.wait_for(lambda: self._any() or identity not in self.active, timeout):
                 raise TimeoutError(f"no notification within {timeout} s")
             if not self._waiting:
                 raise SubscriptionEnded(f"subscription {identity!r} is closed")
@@ -199,14 +203,28 @@ class Receiver:
         self.errors.append(error)
         self.error_count += 1
 
+    def _any(self) -> bool:
+        """Whether a delivery waits that has not expired."""
+        while self._waiting and self.has_expired(self._waiting[0]):
+            self._waiting.popleft()
+            self._changed.notify_all()
+        return bool(self._waiting)
+
     def _room(self) -> bool:
-        return self._maxsize is None or len(self._waiting) < self._maxsize
+        if self._maxsize is None:
+            return True
+        self._any()
+        return len(self._waiting) < self._maxsize
 
     def _ended(self, delivery: Delivery) -> bool:
         return self.active.isdisjoint(delivery.subscriptions)
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+
+def _never(delivery: Delivery) -> bool:
+    return False
 
 
 def check_callable(callback: object) -> None:

@@ -41,6 +41,8 @@ class BusStatistics:
     """Pushed out of a full queue by later ones."""
     errors: int
     """Callbacks and filters that raised."""
+    expired: int
+    """Deliveries that expired before they were handed over."""
     subscribers: int
     subscriptions: int
     advertisements: int

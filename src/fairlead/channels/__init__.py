@@ -21,7 +21,7 @@ Laws:
 from __future__ import annotations
 
 from fairlead.channels.channel import Channel, Channels
-from fairlead.channels.quality import Retain
+from fairlead.channels.quality import Expires, Retain
 from fairlead.channels.retained import RetainedKey, RetainedValue, RetainedValues
 
-__all__ = ["Channel", "Channels", "Retain", "RetainedKey", "RetainedValue", "RetainedValues"]
+__all__ = ["Channel", "Channels", "Expires", "Retain", "RetainedKey", "RetainedValue", "RetainedValues"]

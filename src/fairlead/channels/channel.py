@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
 from operator import or_
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
-from fairlead.channels.quality import FILTER, RETAIN, Retain
+from fairlead.channels.quality import EXPIRES, FILTER, RETAIN, Expires, Retain
 from fairlead.configuration import Key, text, written
 from fairlead.errors import ChannelError, FairleadError
 from fairlead.filters.algebra import algebra_for
-from fairlead.filters.filter import NOTHING, Filter
+from fairlead.filters.filter import NOTHING, Filter, leaves
 from fairlead.filters.language import parse, render
 from fairlead.filters.schema import Schema
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 
-__all__ = ["Channel", "Channels", "Overlap"]
+__all__ = ["EXPIRES_MARK", "Channel", "Channels", "Overlap"]
+
+EXPIRES_MARK: Final = "expires"
+"""The attribute with the instant at which a notification expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,30 @@ class Channel:
             shown="nothing is kept",
         ),
     ] = None
+    expires: Annotated[
+        Expires | str | None,
+        Key(
+            "from when on a notification is handed to nobody for the first time: a duration, or"
+            ' `{ attribute = "ttl", default = "30s" }`, whose attribute has a duration or an instant',
+            EXPIRES,
+            shown="it does not expire",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.expires, str):
+            object.__setattr__(self, "expires", Expires(default=self.expires))
+
+    @property
+    def expiry(self) -> Expires | None:
+        """The instants at which its notifications expire, if they do."""
+        assert not isinstance(self.expires, str)
+        return self.expires
 
     @property
     def is_neutral(self) -> bool:
         """Whether it prescribes nothing."""
-        return self.retain is None
+        return self.retain is None and self.expires is None
 
 
 class Overlap(NamedTuple):
@@ -64,6 +86,8 @@ class Channels:
             for each in self.all
             if each.retain is not None and each.retain.ends is not None
         }
+        self._marks = frozenset({EXPIRES_MARK} if self.expire else ())
+        """The attributes that channels mark, which their filters do not see."""
         self._check()
 
     def _read(self, name: str, given: str | Filter) -> Filter:
@@ -78,6 +102,13 @@ class Channels:
         """ChannelError: a name is taken, or a channel is never used."""
         algebra = algebra_for(self._schema)
         for at, channel in enumerate(self.all):
+            for leaf in leaves(self._filters[at]):
+                name = getattr(getattr(leaf, "term", None), "name", "").partition(".")[0]
+                if name in self._marks:
+                    raise ChannelError(
+                        f"the filter of the channel {channel.name!r} is about {name!r}, which channels mark",
+                        hint="read it from another attribute",
+                    )
             if not isinstance(channel.name, str) or not channel.name.strip():
                 raise ChannelError(f"a channel has a name, not {channel.name!r}")
             if channel.name in (each.name for each in self.all[:at]):
@@ -101,7 +132,9 @@ class Channels:
                 )
 
     def of(self, notification: Notification) -> Channel | None:
-        """The channel that a notification is in, if it is in any."""
+        """The channel that a notification is in, if it is in any. It does not depend on what channels mark."""
+        if self._marks:
+            notification = notification.without(self._marks)
         for channel, filter in zip(self.all, self._filters, strict=True):
             if filter.matches(notification):
                 return channel
@@ -129,6 +162,19 @@ class Channels:
     def retain(self) -> bool:
         """Whether some channel retains values."""
         return any(each.retain is not None for each in self.all)
+
+    @property
+    def expire(self) -> bool:
+        """Whether notifications of some channel expire."""
+        return any(each.expires is not None for each in self.all)
+
+    def expires(self, notification: Notification) -> int | None:
+        """The instant at which a notification expires that has been marked, in microseconds, if it does."""
+        until = notification.get(EXPIRES_MARK)
+        if not isinstance(until, Instant):
+            return None
+        channel = self.of(notification)
+        return None if channel is None or channel.expires is None else until.microseconds
 
     @property
     def fingerprint(self) -> str:

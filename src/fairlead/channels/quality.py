@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, Final
 
 from fairlead.configuration import Key, Kind, Reading, Wrong, count, expected, file_of, made, text, texts
-from fairlead.errors import ChannelError
+from fairlead.errors import ChannelError, FairleadError
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
+from fairlead.model import ABSENT, Instant, Notification
+from fairlead.model.durations import duration_of
 
-__all__ = ["FILTER", "RETAIN", "Retain"]
+__all__ = ["EXPIRES", "FILTER", "RETAIN", "Expires", "Retain"]
 
 COUNT_MAX: Final = 1_000
 
@@ -50,6 +53,90 @@ class Retain:
             raise ChannelError(f"a channel retains 1 to {COUNT_MAX:,} values of each key, not {self.count!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class Expires:
+    """From this instant on, a notification is handed to nobody for the first time.
+
+    It is read from an attribute: an instant, or a duration from the publication on (`30s`, or a number of
+    seconds). Without that, or where it is neither, `default` holds; None: it does not expire.
+    """
+
+    attribute: Annotated[str, Key("the attribute with an instant, or a duration", text)] = ""
+    default: Annotated[str | None, Key("a duration, for what has no such attribute", text)] = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attribute, str) or (not self.attribute and self.default is None):
+            raise ChannelError(
+                "a channel whose notifications expire says when", hint='expires="30s", or Expires("ttl")'
+            )
+        if self.default is not None and self.default_us <= 0:
+            raise ChannelError(f"a notification expires after some time, not after {self.default!r}")
+
+    @property
+    def default_us(self) -> int:
+        """The duration in microseconds; 0: it does not expire."""
+        return 0 if self.default is None else _duration(self.default)
+
+    def of(self, notification: Notification, now: int) -> int | None:
+        """The instant at which what is published now expires, in microseconds."""
+        value = notification.get(self.attribute) if self.attribute else ABSENT
+        match value:
+            case Instant():
+                return value.microseconds
+            case str():
+                try:
+                    return now + duration_of(value)
+                except FairleadError:
+                    pass
+            case bool():
+                pass
+            case int() | float() | Decimal() if 0 <= value < SECONDS_MAX:
+                return now + round(value * 1_000_000)
+        return now + self.default_us if self.default is not None else None
+
+
+SECONDS_MAX: Final = 10**12
+
+
+def _duration(text: str) -> int:
+    try:
+        return duration_of(text)
+    except FairleadError as error:
+        raise ChannelError(str(error)) from None
+
+
+def _read_expires(given: Any) -> Expires:
+    expires: Expires
+    if isinstance(given, str):
+        expires = _made(Expires, {"default": given})
+        return expires
+    if not isinstance(given, Mapping):
+        raise expected('a duration, or a table such as { attribute = "ttl", default = "30s" }', given)
+    reading = Reading(file_of(Expires))
+    table = reading.table("", given)
+    if reading.problems:
+        raise Wrong("; ".join(reading.problems))
+    expires = _made(Expires, table)
+    return expires
+
+
+def _made(kind: type[Any], table: Mapping[str, Any]) -> Any:
+    try:
+        return kind(**made(kind, {"": table}))
+    except FairleadError as error:
+        raise Wrong(str(error).replace("\n  hint: ", "; ")) from None
+
+
+def _write_expires(expires: Expires) -> Any:
+    if not expires.attribute:
+        return expires.default
+    default = {} if expires.default is None else {"default": expires.default}
+    return {"attribute": expires.attribute, **default}
+
+
+EXPIRES: Final = Kind(_read_expires, _write_expires)
+
+
 def _read_retain(given: Any) -> Retain:
     if not isinstance(given, Mapping):
         raise expected('a table such as { per = ["symbol"] }', given)
@@ -57,7 +144,8 @@ def _read_retain(given: Any) -> Retain:
     table = reading.table("", given)
     if reading.problems:
         raise Wrong("; ".join(reading.problems))
-    return Retain(**made(Retain, {"": table}))
+    retain: Retain = _made(Retain, table)
+    return retain
 
 
 def _write_retain(retain: Retain) -> dict[str, Any]:

@@ -30,6 +30,7 @@ COUNTERS: Final = {
     "refused": "publications and requests that were refused",
     "dropped": "notifications left out because a destination was slow or away",
     "rejected": "deliveries that a subscriber has rejected",
+    "expired": "deliveries that had expired before they were handed out",
 }
 """The counters of a node, in words."""
 

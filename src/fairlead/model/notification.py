@@ -146,6 +146,15 @@ class Notification:
             attributes.published = published._replace(record={**published.record, name: written})
         return attributes
 
+    def marked(self, name: str, value: Any) -> Notification:
+        """The same with this attribute, behind the others or in the place of one of that name."""
+        attributes = Record({**self.attributes, name: value})
+        published = self.attributes.published
+        if published is not None:
+            written = fields_to_json(Record({name: value}))
+            attributes.published = published._replace(record={**published.record, **written})
+        return replace(self, attributes=attributes)
+
     @property
     def content(self) -> dict[str, Any]:
         """The record as it was published, in typed JSON: what `json.loads` would make of what is delivered."""

@@ -34,6 +34,8 @@ log: Final = logging.getLogger(__name__)
 
 ANSWERS_MAX: Final = 4
 """A bound on answers that wait for a client, in multiples of what may be in flight to it."""
+FRAME_HEAD: Final = 5
+"""The bytes of a frame before its payload."""
 UNHEARD: Final = 4
 """So many times as long, a client may block others that is not read from, and could not be heard."""
 
@@ -167,7 +169,10 @@ class ClientSession(Session):
         """There is room again."""
         while self.backlog and not self.is_full:
             self._tell_dropped()
-            self.send(self._next())
+            frame = self._next()
+            passes = self._outgoing.passes
+            if passes is None or passes(wire.parse_deliver(frame[FRAME_HEAD:])[2]):
+                self.send(frame)
         if not self.backlog:
             self._tell_dropped()
             self.outflow.on(Step.EMPTY)

@@ -70,6 +70,7 @@ class Durable(Outbox):
         *(
             "_counters",
             "_once",
+            "_passes",
             "_router",
             "_tracing",
             "acknowledged",
@@ -97,6 +98,7 @@ class Durable(Outbox):
         super().__init__(Outflow("durable", To.AWAY), cursor, outgoing.limits.window)
         self._counters, self._router, self._once, self.name = outgoing.counters, router, once, name
         self._tracing = outgoing.tracing
+        self._passes = outgoing.passes
         self.client = f"d:{name}"
         self.ends = ends
         """Whether it ends with its session: so one can subscribe to the past without being durable."""
@@ -267,9 +269,9 @@ class Durable(Outbox):
         for handout in assignments.assign(self._clock.now, _may):
             record = self._record_at(handout.ordinal)
             deliveries = [] if record is None else self.deliveries_of(record)
-            if deliveries:
+            if deliveries and (handout.attempt > 1 or self._may_begin(record)):
                 self._hand(handout, deliveries)
-            else:  # the subscription it came for is gone, or the record is
+            else:  # the subscription it came for is gone, or the record is, or it has expired
                 self.settled(handout.ordinal)
 
     def _hand(self, handout: Handout[ClientSession], deliveries: Sequence[tuple[bytes, bytes]]) -> None:
@@ -426,8 +428,12 @@ class Durable(Outbox):
         self._tell_dropped()
 
     def concerns(self, record: Record) -> bool:
-        """Whether a record of the log is for this subscriber."""
-        return bool(self.deliveries_of(record))
+        """Whether a record of the log is for this subscriber, which has not been handed it."""
+        return bool(self.deliveries_of(record)) and self._may_begin(record)
+
+    def _may_begin(self, record: Record | None) -> bool:
+        """Whether a record may be handed out for the first time: it has not expired."""
+        return self._passes is None or record is None or self._passes(notification_in(record))
 
     def take_back(self, end: int) -> None:
         """The log ends before what it was thought to: what comes next is for this subscriber all the same."""
@@ -453,13 +459,16 @@ class Durable(Outbox):
     def send_record(self, record: Record) -> None:
         """Deliver a record of the log, if it concerns this subscriber."""
         if self.assignments is not None:
-            if deliveries := self.deliveries_of(record):
+            is_known = record.offset in self.assignments.counts
+            deliveries = self.deliveries_of(record)
+            if deliveries and (is_known or self._may_begin(record)):
                 self._offer(record.offset, deliveries)
             return
         session = self._session
         if session is None:
             return
-        for head, packed in self.deliveries_of(record):
+        deliveries = self.deliveries_of(record)
+        for head, packed in deliveries if deliveries and self._may_begin(record) else ():
             self.unconfirmed[record.offset] = None
             self._trace(head, packed)
             session.send(wire.deliver(record.offset + 1, head, packed))

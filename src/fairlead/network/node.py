@@ -21,6 +21,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     leaving        the subscriptions of clients that are gone are removed in turns (`turns`)
     durability     the durable subscribers
     own            what the broker itself publishes: dead letters
+    expiring       notifications that are handed to nobody after a while
     retaining      the last values of channels, for those who subscribe later
     memory         one budget for all connections
     backpressure   slow destinations, and connections that wait for them
@@ -61,6 +62,7 @@ from fairlead.network.destinations import Durable, Link
 from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
+from fairlead.network.expiring import let_expire
 from fairlead.network.guard import Guard
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.inflow import Frame
@@ -172,6 +174,7 @@ class Node:
             self.memory,
             self.tracing,
             self.copies,
+            let_expire(broker.seam, self._clock, self.counters, self.once),
         )
         self._turn_time = Turn(lambda: 0.0) if turn is None else turn
         self.interests = Interests(
@@ -193,6 +196,7 @@ class Node:
             once=self.once,
             counters=self.counters,
             dispatch=self.dispatch,
+            passes=self.outgoing.passes,
         )
         self.guard = Guard(
             broker,

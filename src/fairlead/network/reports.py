@@ -16,6 +16,7 @@ __all__ = [
     "Count",
     "DetectionStatus",
     "DurableStatus",
+    "ExpiresReport",
     "LinkStatus",
     "LogStatus",
     "MemoryStatus",
@@ -101,12 +102,20 @@ class RetainReport(TypedDict):
     ends: NotRequired[str]
 
 
+class ExpiresReport(TypedDict):
+    """The attribute that says when notifications of a channel expire, and the duration for those without."""
+
+    attribute: str
+    default: NotRequired[str]
+
+
 class ChannelReport(TypedDict):
     """A channel, as the file of the network has it."""
 
     name: str
     filter: str
     retain: NotRequired[RetainReport]
+    expires: NotRequired[str | ExpiresReport]
 
 
 class MemoryStatus(TypedDict):

@@ -205,8 +205,9 @@ class Retaining:
         once: Once,
         counters: Counters,
         dispatch: Dispatch,
+        passes: Callable[[bytes], bool] | None,
     ) -> None:
-        self._dispatch = dispatch
+        self._dispatch, self._passes = dispatch, passes
         self._name, self._seam = broker.name, broker.seam
         self._broker, self._router, self._barriers, self._interests = broker, router, barriers, interests
         self._persistence, self._links, self._counters = persistence, links, counters
@@ -222,6 +223,8 @@ class Retaining:
         """By client, subscriptions that got no retained values."""
         self._jobs: list[_Job] = []
         barriers.recalled = self.recalled
+        self._before = once.pass_on
+        """Looks at what is handed out before this does."""
         if self.is_on:
             once.pass_on = self.pass_on
             dispatch.retain = self.take
@@ -336,6 +339,8 @@ class Retaining:
     def pass_on(self, fanout: Fanout, packed: bytes, stamp: Stamp | None) -> Fanout:
         """The fan-out of a notification that is handed out, without those subscriptions that a recall has handed
         it, or something newer. The stamp says where it was published; None: here, and it is in no log."""
+        if self._before is not None:
+            fanout = self._before(fanout, packed, stamp)
         if not self._noting:
             return fanout
         stamp = Stamp(self._name, 0) if stamp is None else stamp
@@ -473,7 +478,9 @@ class Retaining:
             session = _session_of(target)
             if session is None or self._pending.get((target.client, recall.id)) is not recall:
                 break  # it has gone, or asks again
-            if recall.is_overtaken(identity, found):
+            if recall.is_overtaken(identity, found) or not (
+                self._passes is None or self._passes(found.packed)
+            ):
                 continue
             for recipient in self._router.of(found.packed, found.source).recipients:
                 ids = recipient.subscriptions

@@ -46,6 +46,7 @@ class Counters:
     refused: int = 0
     dropped: int = 0
     rejected: int = 0
+    expired: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Outgoing:
     tracing: Tracing
     copies: Copies | None = None
     """The arrivals by several ways, in a redundant network."""
+    passes: Callable[[bytes], bool] | None = None
+    """Whether a notification may be handed out for the first time, where some expire; None: each may."""
 
 
 class Session(ABC):

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from fairlead.channels import Channels
+from fairlead.channels import Channels, Expires
+from fairlead.channels.channel import EXPIRES_MARK
 from fairlead.model import Instant, Notification
 from fairlead.rules.rule import Depends, Rule
 
@@ -35,9 +36,21 @@ class Channeling(Rule):
         return self._of_clients if source.startswith(CLIENT) else _NOTHING
 
     def mark(self, notification: Notification, now: int) -> Notification:
-        if notification.time is not None or not now or not self.channels.retain:
+        if self.channels.are_neutral:
             return notification
         channel = self.channels.of(notification)
-        if channel is None or channel.retain is None:
+        if channel is None:
+            return notification
+        if channel.expiry is not None:
+            notification = self._with_expiry(notification, channel.expiry, now)
+        if channel.retain is None or notification.time is not None or not now:
             return notification
         return notification.stamped(Instant(now))
+
+    @staticmethod
+    def _with_expiry(notification: Notification, expires: Expires, now: int) -> Notification:
+        """A channel that says one duration for all prescribes; otherwise what the publisher said stays."""
+        if expires.attribute and EXPIRES_MARK in notification.attributes:
+            return notification
+        until = expires.of(notification, now)
+        return notification if until is None else notification.marked(EXPIRES_MARK, Instant(until))

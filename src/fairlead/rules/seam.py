@@ -64,7 +64,7 @@ class Seam:
             "_hiding",
             "_marking",
         ),
-        *("_narrowing", "_resolving", "_route", "learns_from", "rules"),
+        *("_narrowing", "_resolving", "_route", "channels", "learns_from", "rules"),
     )
 
     def __init__(self, route: Callable[[Notification, str], Route], rules: Iterable[Rule] = ()) -> None:
@@ -83,6 +83,8 @@ class Seam:
         self._declaring = [each for each in self.rules if type(each).declare is not Rule.declare]
         self._forming = [each for each in self.rules if type(each).forms is not Rule.forms]
         self._marking = [each for each in self.rules if type(each).mark is not Rule.mark]
+        self.channels = next((rule.channels for rule in self.rules if rule.channels is not None), NO_CHANNELS)
+        """The channels that give notifications their quality of service."""
         self.learns_from = tuple(each.learns_from.encode() for each in self.rules if each.learns_from)
         """Each notification that rules learn from has one of these texts in its bytes."""
         for each in self._counting:
@@ -198,10 +200,10 @@ class Seam:
             notification = rule.mark(notification, now)
         return notification
 
-    @property
-    def channels(self) -> Channels:
-        """The channels that give notifications their quality of service."""
-        return next((rule.channels for rule in self.rules if rule.channels is not None), NO_CHANNELS)
+    def expires(self, notification: Notification) -> int | None:
+        """The instant from which on a notification is handed to nobody for the first time, in microseconds; None:
+        it does not expire. Pure: it is marked where the notification is published."""
+        return self.channels.expires(notification)
 
     def channel(self, notification: Notification) -> Channel | None:
         """The channel that a notification is in: its quality of service. Pure, and the same at every broker."""
