@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(WORKERS)
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
-.PHONY: help demo test check fmt bench bench-docs bench-history chaos golden soak docs lock hooks clean java found-chromium found-java run-env dev-env lint types
+.PHONY: help demo test check fmt bench bench-docs bench-history chaos golden soak docs lock hooks clean java found-chromium found-java found-mosquitto run-env dev-env lint types
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,11 +25,11 @@ demo: found-java run-env ## Show Fairlead at work on sample data
 	@$(WITH_JAVA) $(BIN)/fairlead demo --out build/demo
 
 # Each process that tests Spark has a session of its own, so these tests run apart from the others.
-test: found-java found-chromium lint types ## Run the linters and every test
+test: found-java found-chromium found-mosquitto lint types ## Run the linters and every test
 	@$(WITH_JAVA) $(PYTEST) $(SPREAD) --ignore tests/spark
 	@$(WITH_JAVA) $(PYTEST) $(SPREAD) tests/spark
 
-check: found-java lint types docs ## Run the quick checks: ruff, mypy, import directions, the site, the documentation's examples
+check: found-java found-mosquitto lint types docs ## Run the quick checks: ruff, mypy, import directions, the site, the documentation's examples
 	@$(WITH_JAVA) $(PYTEST) tests/arch tests/docs
 
 fmt: dev-env ## Format the code and mend what ruff can mend
@@ -52,10 +52,10 @@ bench-history: run-env ## Measure a little, and add a row to lab/bench-history.j
 chaos: dev-env ## Break brokers for ten minutes, and write what came of it into docs/reliability.md
 	@$(BIN)/python -m fairlead_lab.chaos --write docs/reliability.md
 
-golden: found-java found-chromium dev-env ## Write the golden files anew; read the difference before you commit it
+golden: found-java found-chromium found-mosquitto dev-env ## Write the golden files anew; read the difference before you commit it
 	@$(WITH_JAVA) $(PYTEST) --golden
 
-soak: found-java found-chromium dev-env ## Run every test with many random examples, the long ones included
+soak: found-java found-chromium found-mosquitto dev-env ## Run every test with many random examples, the long ones included
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) $(SPREAD) --ignore tests/spark
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) tests/spark
 
@@ -79,6 +79,9 @@ java: ## Print the home of a Java 17 or newer; install it where there is none
 
 found-chromium:
 	@scripts/chromium >/dev/null
+
+found-mosquitto:
+	@scripts/mosquitto >/dev/null
 
 found-java:
 	@scripts/java >/dev/null

@@ -58,8 +58,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "spark": KERNEL | {"network.addresses", "network.client", "network.sync"},
     "testing": KERNEL | RUNTIMES,
     "fairlead": KERNEL | RUNTIMES,
-    "cli": KERNEL | RUNTIMES | {"console", "fairlead"},
-    "console": KERNEL | RUNTIMES | {"fairlead"},
+    "cli": KERNEL | RUNTIMES | {"console", "fairlead", "mqtt"},
+    "console": KERNEL | RUNTIMES | {"fairlead", "mqtt"},
+    "mqtt": KERNEL | {"network"},
     "__main__": frozenset({"cli"}),
 }
 
@@ -87,7 +88,7 @@ HOMES: dict[str, frozenset[str]] = {
     "pyspark": frozenset({"spark"}),
     **dict.fromkeys(
         ("asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"),
-        frozenset({"bench", "chaos", "console", "network", "servers", "testing"}),
+        frozenset({"bench", "chaos", "console", "mqtt", "network", "servers", "testing"}),
     ),
     **dict.fromkeys(("starlette", "uvicorn", "websockets"), frozenset({"console"})),
     **dict.fromkeys(("hypothesis", "pytest"), frozenset({"testing"})),
@@ -95,6 +96,7 @@ HOMES: dict[str, frozenset[str]] = {
     "jwt": frozenset({"security", "testing"}),
     "cryptography": frozenset({"security"}),
     "rich": frozenset({"cli"}),
+    **dict.fromkeys(("aiomqtt", "mqtt5", "paho"), frozenset({"mqtt"})),
     "psycopg": frozenset({"spark"}),
     "opentelemetry": frozenset({"telemetry", "testing"}),
     **dict.fromkeys(("confluent_kafka", "fastavro"), frozenset({"kafka", "testing"})),

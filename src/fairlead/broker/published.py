@@ -10,7 +10,7 @@ What was sent without asking for an answer is in no log, and does not make the s
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final
 
@@ -108,6 +108,10 @@ class Published(LatestIdentities):
         if self._size > self._total:
             self._make_room()
         return None if taken.count(self._batch) == len(taken) else [each == self._batch for each in taken]
+
+    def latest_of(self, producer: str) -> Iterator[str]:
+        """The ids of a producer's publications, the latest one first."""
+        return reversed(self._producers.get(producer, {}))
 
     def _of(self, producer: str) -> OrderedDict[str, int]:
         """The ids of a producer, which publishes now."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,9 @@ from fairlead.errors import BadInput, NotInstalled
 if TYPE_CHECKING:
     from fairlead.channels import Channels
     from fairlead.console.serving import Serving
+    from fairlead.mqtt.serving import Serving as MqttServing
     from fairlead.network.server import Server
-    from fairlead.network.settings import BrokerSettings
+    from fairlead.network.settings import Address, BrokerSettings
 
 __all__ = ["configure", "remark_on", "show_settings"]
 
@@ -54,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_language_options(run)
     run.add_argument("--http", metavar="HOST:PORT", help="where it serves HTTP (default: nowhere)")
+    run.add_argument("--mqtt", metavar="HOST:PORT", help="where it serves MQTT (default: nowhere)")
     run.add_argument(
         "--spans", metavar="URL", help="the collector that gets OpenTelemetry spans (default: none)"
     )
@@ -206,22 +209,44 @@ def _run(arguments: argparse.Namespace) -> int:
 
     settings = _settings(arguments)
     configure_log(settings.name, settings.log_level, settings.log_format)
-    serve(settings, _ready, beside=_http if settings.http is not None else None, lifeline=arguments.stdin)
+    serves = settings.http is not None or settings.mqtt is not None
+    serve(settings, _ready, beside=_beside if serves else None, lifeline=arguments.stdin)
     return 0
 
 
-def _http(server: Server) -> AbstractAsyncContextManager[Serving]:
+@asynccontextmanager
+async def _beside(server: Server) -> AsyncIterator[list[str]]:
+    """A description of all that is served beside the broker's own protocol."""
+    async with AsyncExitStack() as stack:
+        served = []
+        if server.settings.http is not None:
+            http = await stack.enter_async_context(_http(server, server.settings.http))
+            served.append(f"HTTP at {http.url}")
+        if server.settings.mqtt is not None:
+            mqtt = await stack.enter_async_context(_mqtt(server, server.settings.mqtt))
+            served.append(f"MQTT at {mqtt.url}")
+        yield served
+
+
+def _http(server: Server, address: Address) -> AbstractAsyncContextManager[Serving]:
     try:
         from fairlead.console.serving import serve
     except ModuleNotFoundError:
         raise NotInstalled.extra("HTTP", "console") from None
-    assert server.settings.http is not None
-    return serve(server, server.settings.http, health=server.settings.health)
+    return serve(server, address, health=server.settings.health)
 
 
-def _ready(server: Server, http: Serving | None) -> None:
+def _mqtt(server: Server, address: Address) -> AbstractAsyncContextManager[MqttServing]:
+    try:
+        from fairlead.mqtt.serving import serve
+    except ModuleNotFoundError:
+        raise NotInstalled.extra("MQTT", "mqtt") from None
+    return serve(server, address)
+
+
+def _ready(server: Server, served: list[str] | None) -> None:
     kept = "without a log" if server.settings.data is None else f"log in {_near(server.settings.data)}"
-    also = "" if http is None else f", HTTP at {http.url}"
+    also = "".join(f", {each}" for each in served or ())
     say(f"{server.settings.name} listens at {server.url}{also}, {kept}")
     sys.stdout.flush()
 
@@ -235,7 +260,7 @@ def _near(path: str) -> str:
 def _settings(arguments: argparse.Namespace) -> BrokerSettings:
     """The settings of the file, overridden by the options."""
     from fairlead.network.overlay import read_overlay
-    from fairlead.network.settings import Address, BrokerSettings, read_settings
+    from fairlead.network.settings import Address, BrokerSettings, mqtt_address, read_settings
 
     if arguments.network is not None and arguments.config is not None:
         raise BadInput(
@@ -261,6 +286,8 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         settings = replace(settings, http=Address.parse(arguments.http))
     if arguments.spans is not None:
         settings = replace(settings, spans=arguments.spans)
+    if arguments.mqtt is not None:
+        settings = replace(settings, mqtt=mqtt_address(arguments.mqtt))
     if arguments.verbose and settings.log_level != "debug":
         settings = replace(settings, log_level="info")
     if arguments.log_format is not None:

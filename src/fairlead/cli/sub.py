@@ -54,6 +54,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with --durable: what was rejected, or not accepted in time, so often is a dead letter",
     )
     parser.add_argument(
+        "--lease",
+        metavar="D",
+        help="with --durable: it ends when nobody has been there for it for so long, as 10min",
+    )
+    parser.add_argument(
         "--accept-within", metavar="D", type=seconds, help="with --durable: else it comes again, as 30s"
     )
     parser.add_argument(
@@ -180,6 +185,7 @@ WITH: Final = {
     "per": ("shared",),
     "attempts_max": ("durable",),
     "accept_within": ("durable",),
+    "lease": ("durable",),
 }
 """Options that require others."""
 OPTIONS: Final = {
@@ -258,6 +264,7 @@ def _subscribed(
         per=arguments.per or "",
         attempts_max=arguments.attempts_max or 0,
         accept_within=arguments.accept_within,
+        lease=arguments.lease,
         order="ordered" if arguments.ordered else "live",
         lateness=(arguments.lateness or "0s") if arguments.ordered else 0,
         until=_since(arguments.until, "--until"),

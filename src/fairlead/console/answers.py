@@ -69,6 +69,12 @@ class StreamParameters(TypedDict):
             str, Meta(description="with durable: what is not accepted in this time comes again, as 30s")
         ]
     ]
+    lease: NotRequired[
+        Annotated[
+            str,
+            Meta(description="with durable: it ends when nobody has been there for it for so long, as 10min"),
+        ]
+    ]
     since: NotRequired[
         Annotated[
             str, Meta(description="begin with what was published then: RFC 3339, or microseconds since 1970")

@@ -29,7 +29,7 @@ from fairlead.filters.language import parse, render
 from fairlead.model import Instant
 from fairlead.model.packed import unpack
 from fairlead.network import wire
-from fairlead.network.arguments import terms_of
+from fairlead.network.arguments import lease_of, terms_of
 from fairlead.network.destinations import Durable
 from fairlead.network.server import Server
 from fairlead.network.settings import POLICIES
@@ -58,6 +58,8 @@ class Wanted:
     """On which terms a durable subscriber accepts."""
     retained: bool = True
     """Whether the values come first that channels retain."""
+    lease_us: int = 0
+    """For how long it is kept while nobody is there, in microseconds; 0: until it is ended."""
 
     @classmethod
     def of(cls, query: Sequence[tuple[str, str]], last_event_id: str = "") -> Wanted:
@@ -76,6 +78,7 @@ class Wanted:
             filter = str(dialects.read(given.get("dialect", dialects.OWN), given["filter"]))
             since = _microseconds(given["since"]) if "since" in given else None
             terms = _terms(given)
+            lease = lease_of(given.get("durable", ""), given.get("lease"))
         except FairleadError as error:
             raise Problem.of(400, error) from None
         policy, durable = given.get("policy", ""), given.get("durable", "")
@@ -92,7 +95,7 @@ class Wanted:
         if retained not in ("send", "no"):
             raise Problem(400, f"retained is 'send' or 'no', not {retained!r:.40}")
         is_new = since is None and not after and not terms.is_shared
-        return cls(filter, durable, since, after, policy, terms, retained == "send" and is_new)
+        return cls(filter, durable, since, after, policy, terms, retained == "send" and is_new, lease)
 
 
 def retained_filter(query: Sequence[tuple[str, str]]) -> str:
@@ -192,6 +195,7 @@ class Feed:
                 wanted.terms.attempts_max,
                 wanted.terms.accept_within_us,
                 retained=wanted.retained,
+                lease=wanted.lease_us,
             )
         )
         # Nothing is sent before the log has been synced, so until then the offset can be set.

@@ -22,6 +22,7 @@ __all__ = [
     "addresses_of",
     "durable_id",
     "filter_of",
+    "lease_of",
     "microseconds_of",
     "patience_seconds",
     "terms_of",
@@ -74,6 +75,18 @@ def terms_of(
             "terms of acceptance are for durable subscribers", hint='subscribe(…, durable="work", …)'
         )
     return terms
+
+
+def lease_of(durable: str, given: Patience) -> int:
+    """A lease in microseconds; 0: none. ValueRefused for a subscriber that is not durable."""
+    seconds = seconds_of(given, "a lease")
+    if seconds is None:
+        return 0
+    if not durable:
+        raise ValueRefused("a lease is for durable subscribers", hint='subscribe(…, durable="work", …)')
+    if seconds * 1e6 < 1:
+        raise ValueRefused("a lease is longer than nothing", hint='lease="10min"')
+    return round(seconds * 1e6)
 
 
 def microseconds_of(given: Since) -> int:

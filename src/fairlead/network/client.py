@@ -51,6 +51,7 @@ from fairlead.errors import (
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.model import Instant, Notification
+from fairlead.model.durations import seconds_of
 from fairlead.model.packed import pack
 from fairlead.network import wire
 from fairlead.network.addresses import Address, Tls
@@ -60,6 +61,7 @@ from fairlead.network.arguments import (
     addresses_of,
     durable_id,
     filter_of,
+    lease_of,
     microseconds_of,
     patience_seconds,
     terms_of,
@@ -125,6 +127,8 @@ def connect(
     credentials: Credentials | None = None,
     sealer: Sealer | None = None,
     schema: Schema | None = None,
+    will: Publishable | None = None,
+    will_delay: Patience = None,
 ) -> Client:
     """A client of the broker at this address; it connects when it is entered.
 
@@ -141,6 +145,8 @@ def connect(
     names a client without a `name` after its principal. `sealer` seals what is published and subscribed to, and
     opens what is delivered (`fairlead.security.sealing`): keys and sealed content stay here. `schema` is that of
     the brokers, who refuse another one: patterns are read with it here. Brokers read filters with it in any case.
+    `will` is published by the broker when it loses this client: when the connection ends without `close()`, and
+    the client is not back within `will_delay` (seconds, or as "5s").
     """
     return Client(
         url,
@@ -152,6 +158,8 @@ def connect(
         credentials=credentials,
         sealer=sealer,
         schema=schema,
+        will=will,
+        will_delay=will_delay,
     )
 
 
@@ -170,6 +178,8 @@ class Client:
         credentials: Credentials | None = None,
         sealer: Sealer | None = None,
         schema: Schema | None = None,
+        will: Publishable | None = None,
+        will_delay: Patience = None,
     ) -> None:
         addresses = addresses_of(url)
         for plain in (each for each in addresses if credentials is not None and not each.secure):
@@ -185,6 +195,10 @@ class Client:
         self.name = name or f"client-{uuid.uuid4().hex[:12]}"
         self._tls, self._clock, self._credentials = tls, clock, credentials
         self._sealer, self._schema = sealer, schema
+        self._will = None if will is None else Notification.of(will)
+        delay = seconds_of(will_delay, "a delay")
+        self._will_delay = 0 if delay is None else round(delay * 1e6)
+        self._connections = 0
         self._policy, self._is_made_up = policy, not name
         self._session = uuid.uuid4().hex[:12]
         self._uplink = Uplink(
@@ -221,7 +235,7 @@ class Client:
         self._requester = Requester(self)
 
     def _hello(self) -> wire.Hello:
-        given = self._credentials
+        given, self._connections = self._credentials, self._connections + 1
         return wire.Hello(
             wire.VERSION,
             "client",
@@ -231,7 +245,14 @@ class Client:
             oldest=wire.OLDEST,
             is_made_up=self._is_made_up,
             schema="" if self._schema is None else self._schema.fingerprint,
+            will=b"" if self._will is None else pack(self._sealed(self._last_will(self._will))),
+            will_delay=self._will_delay,
         )
+
+    def _last_will(self, will: Notification) -> Notification:
+        """The will of this connection: each has one of its own."""
+        producer = will.producer or ("" if self._is_made_up else self.name)  # the broker knows a name made up
+        return replace(will, id=f"will-{self._session}-{self._connections}", producer=producer)
 
     @property
     def address(self) -> Address:
@@ -386,6 +407,7 @@ class Client:
         window: int = 0,
         attempts_max: int = 0,
         accept_within: Patience = None,
+        lease: Patience = None,
         order: str = "live",
         lateness: int | str = 0,
         until: Since | None = None,
@@ -405,6 +427,9 @@ class Client:
         value of it go to one member while it has any of them. What is not accepted within `accept_within`
         (seconds, or as "30s") comes again, perhaps to another member. After `attempts_max` attempts that were
         rejected or not accepted in time, it is published as a dead letter instead, of the type "dead".
+
+        A durable name with a `lease` (seconds, or as "10min") ends when nobody has been there for it for so long;
+        the broker may grant less: `subscription.lease` is what it has.
 
         With `order="ordered"`, deliveries come in the one total order, as those of an ordered bus: each when
         the newest event is `lateness` (microseconds, or as "5s") ahead, and all brokers have told that nothing
@@ -431,6 +456,7 @@ class Client:
         for given in (durable, id or ""):
             if not isinstance(given, str):
                 raise ValueRefused(f"a name is a string, not {given!r}")
+        lease_us = lease_of(durable, lease)
         clear = filter_of(filter, self._schema)
         ordering = order_of(
             order,
@@ -457,6 +483,7 @@ class Client:
             subscription = OrderedSubscription(
                 self, name, made, durable, began, order=ordering, on_late=on_late
             )
+        subscription._lease_us = lease_us
         if self._sealer is not None:
             subscription._open_with(self._sealer, clear)
         subscription._retained = (
@@ -777,6 +804,8 @@ class Client:
             case wire.Refused(number, reason, durable, is_missing, is_forbidden):
                 kind = AccessRefused if is_forbidden else NotThere if is_missing else BrokerRefused
                 self._refused(number, kind(reason), durable)
+            case wire.Leased(durable, lease):
+                self._intake.leased(durable, lease / 1e6)
             case wire.Granted(id, text, False):
                 if (subscription := self._intake.subscriptions.get(id)) is not None:
                     subscription.granted = filter_of(text, self._schema)
@@ -942,6 +971,7 @@ class Client:
                 subscription._is_ordered,
                 subscription._seen if subscription._is_ordered and not subscription.durable else 0,
                 subscription._retained,
+                subscription._lease_us,
             )
         )
         if len(frame) - 4 > self._uplink.frame_max:

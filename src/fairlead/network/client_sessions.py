@@ -25,7 +25,7 @@ from fairlead.network.settings import DISCONNECT, DROP
 
 if TYPE_CHECKING:
     from fairlead.network.destinations import Durable, Link, Recipient
-    from fairlead.network.ledger import Ledger
+    from fairlead.network.ledger import Ledger, Willed
     from fairlead.network.router import Fanout
 
 __all__ = ["ClientSession"]
@@ -72,6 +72,8 @@ class ClientSession(Session):
         self.admitted = 0
         """The number of its publications that were admitted, and are not in the log of decisions yet."""
         self.durables: dict[str, Durable] = {}
+        self.will: Willed | None = None
+        """The notification that is published when it is lost."""
         self.listens: dict[str, tuple[Filter, bool]] = {}
         self.discoveries: dict[str, tuple[What, Filter, Discovered]] = {}
         """The questions whose changed answers it gets, with the last answers."""

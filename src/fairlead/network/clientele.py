@@ -34,6 +34,7 @@ from fairlead.network.retaining import Retaining
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.network.settings import POLICIES
+from fairlead.network.wills import Wills
 from fairlead.routing import Flooding
 from fairlead.rules import Refusal
 from fairlead.security import Delegation, Principal
@@ -70,6 +71,7 @@ class Clientele:
         neighbourhood: Neighbourhood,
         durability: Durability,
         retaining: Retaining,
+        wills: Wills,
         is_logged: bool,
         guard: Guard,
         types: OwnedTypes,
@@ -79,7 +81,7 @@ class Clientele:
         self._router, self._dispatch, self._barriers, self._cuts = router, dispatch, barriers, cuts
         self._handshakes, self._interests, self._neighbourhood = handshakes, interests, neighbourhood
         self._durability, self._is_logged, self._questions = durability, is_logged, questions
-        self._leaving, self._operations, self._guard = leaving, operations, guard
+        self._leaving, self._operations, self._guard, self._wills = leaving, operations, guard, wills
         self._types = types
         self._retaining = retaining
         self.principal_of: Callable[[str, int], Principal] = lambda authorization, now: NOBODY
@@ -114,6 +116,7 @@ class Clientele:
         if name not in clients and len(clients) >= clients_max:
             raise ProtocolError(f"there are {clients_max:,} clients already")
         if name in clients:
+            self._wills.revoke(clients[name], now)  # it is not lost
             clients[name].end(f"another connection has taken over the name {name!r}", is_final=True)
         session = ClientSession(
             self._outgoing,
@@ -128,6 +131,11 @@ class Clientele:
         self._guard.bind(session.client, principal, now)
         self._leaving.welcome(session)
         self._broker.handle(calls.Join(session.client), 0)
+        try:
+            self._wills.begin(session, hello.will, hello.will_delay, now)
+        except ProtocolError:
+            session.lost()
+            raise
         session.tell(self._handshakes.welcome_client(name, hello))
         return session
 
@@ -135,6 +143,7 @@ class Clientele:
         """A connection has ended, and the client with it."""
         session.outflow.on(Step.LOSE)
         self._outgoing.backpressure.unblock(session)
+        self._wills.lost(session, self._guard.now)
         for durable in list(session.durables.values()):
             self._durability.detach(durable, session)
         if (tracer := self._outgoing.tracing.tracer) is not None:
@@ -359,6 +368,7 @@ class Clientele:
         """It is there."""
 
     def _bye(self, session: ClientSession, message: wire.Bye, now: int) -> None:
+        self._wills.revoke(session, now)
         session.lost()
 
     # -- whether there are subscribers -------------------------------------------------------------------------

@@ -63,6 +63,8 @@ class Durable(Outbox):
             "_session",
             "assignments",
             "done",
+            "lease",
+            "left",
             "redriven",
             "taking",
             "terms",
@@ -105,6 +107,10 @@ class Durable(Outbox):
         self._clock, self._record_at = clock, record_at
         self._session: ClientSession | None = None
         self.terms = NEUTRAL
+        self.lease = 0
+        """For how long it is kept while nobody is there, in microseconds; 0: until it is ended."""
+        self.left = clock.now
+        """Since when nobody has been there, if nobody is."""
         self.assignments: Assignments[ClientSession] | None = None
         """The members' shares of the deliveries, where they have to be known."""
         self.done: set[int] = set()

@@ -25,6 +25,7 @@ from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.log import Record
 from fairlead.log.records import NOTIFICATIONS, notification_in
+from fairlead.model.durations import render_duration
 from fairlead.model.packed import unpack
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
@@ -39,6 +40,7 @@ from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
 from fairlead.network.ledger import (
     Died,
+    Leased,
     Owned,
     Redriven,
     Subscribed,
@@ -103,6 +105,7 @@ class Durability:
             self._guard.bind(
                 durable.client, principal_from_json(self._persistence.state.owners.get(name, "")), now
             )
+            durable.lease, durable.left = self._persistence.state.leases.get(name, 0), now
             self._recall_accounts(durable)
             for id, (text, since) in subscriptions.items():
                 filter = self._interests.filter(text)
@@ -148,6 +151,7 @@ class Durability:
             durable = self._subscribed(durable, name, message, filter, now)
         elif session not in durable.members:
             self._interests.regrant(durable.client, now)
+        self._lease(durable, session, message, now)
         self._attach(durable, session, terms, now)
         if message.ordered:
             durable.hold_any()
@@ -175,6 +179,21 @@ class Durability:
         # What it missed follows when those who asked before have been answered.
         self._dispatch.after_sync(lambda: self.serve(durable))
 
+    def _lease(self, durable: Durable, session: ClientSession, message: wire.Subscribe, now: int) -> None:
+        """Keep a subscriber for as long as its client asks for, or less; of members, for the longest."""
+        if durable.ends:
+            return
+        most = self._outgoing.limits.lease_us
+        granted = min(message.lease or most, most or message.lease)
+        others = [each for each in durable.members if each is not session]
+        if others:
+            granted = max(granted, durable.lease) if granted and durable.lease else 0
+        if granted != durable.lease:
+            durable.lease = granted
+            self._persistence.note(Leased(durable.name, granted), now)
+        if message.lease:
+            session.tell(wire.Leased(durable.name, granted))
+
     def _terms(
         self, durable: Durable | None, session: ClientSession, message: wire.Subscribe, *, ends: bool
     ) -> Terms:
@@ -187,6 +206,8 @@ class Durability:
                 "deliveries in the total order are one subscriber's, and none of them comes again behind others",
                 hint="leave out shared, per, window, attempts_max and accept_within",
             )
+        if message.lease < 0 or (ends and message.lease):
+            raise ValueRefused("a lease is a time for which a durable subscriber is kept")
         if ends and not terms.is_neutral:
             raise ValueRefused(
                 "terms of acceptance are for durable subscribers", hint='subscribe(…, durable="work", …)'
@@ -317,6 +338,7 @@ class Durability:
             self.serve(durable)  # others have it now
             return
         durable.claimed.clear()
+        durable.left = self._clock.now
         if durable.ends:
             self._end(durable)
         else:
@@ -334,11 +356,21 @@ class Durability:
                     self._bury(durable, place, "not accepted in time", now)
                 self.serve(durable)
             members = durable.members
-            if members and not durable.ready and now - durable.attached >= CLAIM_US:
+            if durable.lease and not members and now - durable.left >= durable.lease:
+                self._expire(durable, now)
+            elif members and not durable.ready and now - durable.attached >= CLAIM_US:
                 others = durable.subscriptions.keys() - durable.claimed
                 for session in members:
                     session.tell(wire.Refused(0, str(self._asks_for_more(durable, others)), durable.name))
                 self.detach(durable)
+
+    def _expire(self, durable: Durable, now: int) -> None:
+        """Nobody has come back in time: a subscriber ends."""
+        lease = render_duration(durable.lease)
+        log.warning("the durable subscriber %s ends: nobody was there for it for %s", durable.name, lease)
+        self._persistence.note(Unsubscribed(durable.name, ""), now)
+        self._end(durable)
+        self._dispatch.after_sync(lambda: None)
 
     def _bound(self, durable: Durable, now: int) -> None:
         """Drop the oldest records that wait for a subscriber, where more wait than its principal may hold back."""

@@ -100,6 +100,12 @@ class Intake:
         """The subscriptions of a durable subscriber."""
         return [each for each in self.subscriptions.values() if each.durable == durable]
 
+    def leased(self, durable: str, seconds: float) -> None:
+        """The broker keeps this durable subscriber for so many seconds while nobody is there."""
+        for each in self.subscriptions.values():
+            if each.durable == durable:
+                each.lease = seconds
+
     def forget(self, durable: str) -> None:
         """This client is not that durable subscriber any longer."""
         self._durables.pop(durable, None)

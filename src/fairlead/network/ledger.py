@@ -52,6 +52,7 @@ __all__ = [
     "Heard",
     "InterestsChanged",
     "Keeping",
+    "Leased",
     "Ledger",
     "Linked",
     "Noticed",
@@ -68,6 +69,7 @@ __all__ = [
     "Unlinked",
     "Unsubscribed",
     "Wanted",
+    "Willed",
     "attempts",
     "cursor_of_acknowledged",
     "cursor_of_durable",
@@ -130,6 +132,24 @@ class Termed(Struct, frozen=True, array_like=True, tag=True):
     window: int
     attempts_max: int
     accept_within: int
+
+
+class Leased(Struct, frozen=True, array_like=True, tag=True):
+    """A durable subscriber ends when nobody has been there for it for so many microseconds; 0: it does not."""
+
+    durable: str
+    lease: int
+
+
+class Willed(Struct, frozen=True, array_like=True, tag=True):
+    """A client has left a will, which is published when the client is lost; without one, it has none now."""
+
+    client: str
+    packed: bytes
+    delay: int = 0
+    """In microseconds, how long the client may take to come back."""
+    principal: str = ""
+    """By whose rights it is published."""
 
 
 class Attempts(Struct, frozen=True, array_like=True, tag=True):
@@ -284,6 +304,8 @@ Change: TypeAlias = (
     | Owned
     | Unsubscribed
     | Termed
+    | Leased
+    | Willed
     | Attempts
     | Died
     | Accepted
@@ -423,6 +445,10 @@ class State:
     """By durable subscriber, where it has terms, or has failed on something."""
     owners: dict[str, str] = field(default_factory=dict)
     """By durable subscriber, the principal that it acts for, where there is an access policy."""
+    leases: dict[str, int] = field(default_factory=dict)
+    """By durable subscriber, for how long it is kept while nobody is there, in microseconds."""
+    wills: dict[str, Willed] = field(default_factory=dict)
+    """By client, connected or lost."""
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     parting: dict[str, str] = field(default_factory=dict)
     """Those that are no neighbours any longer and do not know, and where they can be told."""
@@ -445,12 +471,11 @@ class State:
         match change:
             case Subscribed(durable, id, filter, since):
                 self.durables.setdefault(durable, {})[id] = DurableSubscription(filter, since)
-            case Owned(durable, principal):
-                self.owners[durable] = principal
             case Unsubscribed(durable, ""):
-                self.durables.pop(durable, None)
-                self.owners.pop(durable, None)
-                self.accounts.pop(durable, None)
+                for each in (self.durables, self.owners, self.accounts, self.leases):
+                    each.pop(durable, None)
+            case Owned() | Leased() | Willed():
+                self._apply_term(change)
             case Termed() | Attempts() | Died() | Accepted() | Redriven():
                 self.accounts.setdefault(change.durable, Accounts()).apply(change)
             case Unsubscribed(durable, id):
@@ -517,6 +542,19 @@ class State:
                     broker: (incarnation, position) for broker, incarnation, position in positions
                 }
 
+    def _apply_term(self, change: Owned | Leased | Willed) -> None:
+        match change:
+            case Owned(durable, principal):
+                self.owners[durable] = principal
+            case Leased(durable, lease) if lease:
+                self.leases[durable] = lease
+            case Leased(durable):
+                self.leases.pop(durable, None)
+            case Willed(client, packed) if packed:
+                self.wills[client] = change
+            case Willed(client):
+                self.wills.pop(client, None)
+
     def changes(self) -> Iterator[Change]:
         """Changes that make this state of an empty one."""
         if self.opened is not None:
@@ -526,6 +564,9 @@ class State:
         for durable, subscriptions in self.durables.items():
             for id, (filter, since) in subscriptions.items():
                 yield Subscribed(durable, id, filter, since)
+        for durable, lease in self.leases.items():
+            yield Leased(durable, lease)
+        yield from self.wills.values()
         for durable, accounts in self.accounts.items():
             yield from accounts.changes(durable)
         for name, neighbour in self.neighbours.items():

@@ -30,6 +30,7 @@ __all__ = [
     "Hello",
     "InterestText",
     "InterestsChanged",
+    "Leased",
     "Link",
     "Listen",
     "Listening",
@@ -116,6 +117,10 @@ class Hello(_Message, frozen=True):
     """The extensions of a broker, by name, each with its fingerprint."""
     parent: str = ""
     """The name of the broker above, in a hierarchy."""
+    will: bytes = b""
+    """A packed notification, which is published when the client is lost."""
+    will_delay: int = 0
+    """In microseconds, how long it may take to come back."""
 
     def __repr__(self) -> str:
         return f"Hello({self.version}, {self.role!r}, {self.name!r}, …)"
@@ -192,6 +197,8 @@ class Subscribe(_Message, frozen=True):
     """Of one that is ordered and not durable: the last place in the log that it knows."""
     retained: bool = False
     """Whether the values come first that channels retain."""
+    lease: int = 0
+    """For how long the durable subscriber is kept while nobody is there, in microseconds; 0: until it is ended."""
 
 
 class Unsubscribe(_Message, frozen=True):
@@ -403,6 +410,13 @@ class Granted(_Message, frozen=True):
     advertisement: bool = False
 
 
+class Leased(_Message, frozen=True):
+    """For how long a durable subscriber is kept while nobody is there: what it asked for, or less."""
+
+    durable: str
+    lease: int
+
+
 class Repeated(_Message, frozen=True):
     """The publication with this number is a duplicate. It is as durable as the first one."""
 
@@ -593,6 +607,7 @@ Control: TypeAlias = (
     | Done
     | Refused
     | Granted
+    | Leased
     | Repeated
     | Response
     | Dropped

@@ -23,6 +23,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     own            what the broker itself publishes: dead letters
     expiring       notifications that are handed to nobody after a while
     retaining      the last values of channels, for those who subscribe later
+    wills          what is published for clients that are lost
     memory         one budget for all connections
     backpressure   slow destinations, and connections that wait for them
     inflow         when a connection is read from: states
@@ -89,6 +90,7 @@ from fairlead.network.tracing import Tracer, Tracing
 from fairlead.network.transacting import Transactions
 from fairlead.network.turns import Turn
 from fairlead.network.unserved import Unserved
+from fairlead.network.wills import Wills
 from fairlead.security import Principal
 from fairlead.security.principals import NOBODY
 
@@ -122,8 +124,7 @@ class Node:
         turn: Turn | None = None,
     ) -> None:
         self.broker, self.ledger, self.limits = broker, ledger, limits or Limits()
-        self.name = broker.name
-        self.counters = Counters()
+        self.name, self.counters = broker.name, Counters()
         self.clients: dict[str, ClientSession] = {}
         self.durables: dict[str, Durable] = {}
         self.links: dict[str, Link] = {}
@@ -267,6 +268,9 @@ class Node:
             operations=self.operations,
             guard=self.guard,
         )
+        self.wills = Wills(
+            broker, self.limits, self.persistence, own=self.own, guard=self.guard, dispatch=self.dispatch
+        )
         self.clientele = Clientele(
             broker,
             life,
@@ -283,6 +287,7 @@ class Node:
             neighbourhood=self.neighbourhood,
             durability=self.durability,
             retaining=self.retaining,
+            wills=self.wills,
             is_logged=self.persistence.is_logged,
             guard=self.guard,
             types=self.types,
@@ -319,6 +324,7 @@ class Node:
         self.neighbourhood.recall(now)
         self.durability.recall(now)
         self.retaining.recall_state()
+        self.wills.recall(now)
         if self.ledger is not None:
             for identity in self.ledger.identities:
                 self.broker.is_new(identity)
@@ -693,6 +699,7 @@ class Node:
         self.clientele.tick()
         self.cuts.tick()
         self.durability.tick(now)
+        self.wills.tick(now)
         self._unserved.tick(now)
 
     def status(self) -> Status:
@@ -709,6 +716,7 @@ class Node:
 
     def close(self, now: int) -> None:
         """End all connections, and close the log."""
+        self.wills.close()
         for session in self.sessions:
             session.end("the broker stops")
         for outbox in [*self.links.values(), *self.durables.values()]:

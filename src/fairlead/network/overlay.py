@@ -120,6 +120,7 @@ class _Line:
         int | None,
         Key("where it serves health and metrics, whatever happens at `http`", _port, shown="nowhere"),
     ] = None
+    mqtt: Annotated[int | None, Key("where it serves MQTT", _port, shown="nowhere")] = None
 
 
 _OWN: Final = {
@@ -256,6 +257,7 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
             data=None if top.data is None else str(Path(top.data) / name),
             http=None if line.http is None else Address(top.host, line.http),
             health=None if line.health is None else Address(top.host, line.health),
+            mqtt=None if line.mqtt is None else Address(top.host, line.mqtt),
         )
         for name, line in lines.items()
     )
@@ -285,7 +287,7 @@ def _brokers(reading: Reading, given: Any) -> dict[str, dict[str, Any]]:
     ports = [
         (name if key == "port" else f"the {key} of {name}", table[key])
         for name, table in tables.items()
-        for key in ("port", "http", "health")
+        for key in ("port", "http", "health", "mqtt")
         if table.get(key)
     ]
     for port, times in Counter(port for _, port in ports).items():

@@ -48,17 +48,27 @@ class OwnPublications(Session):
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         """Publish; `then` is called when it is safe, or was so before, and `failed` when the log has no room."""
+        if self._broker.identities.take(notification) is None:
+            then()
+        else:
+            self.publish_admitted(notification, now, then=then, failed=failed)
+
+    def publish_admitted(
+        self,
+        notification: Notification,
+        now: int,
+        *,
+        then: Callable[[], None] = lambda: None,
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """The same with what has been admitted, and whose identity is remembered."""
         self._number += 1
         number = self._number
-        memory = self._broker.identities
-        if memory.take(notification) is None:
-            then()
-            return
         marked = self._broker.seam.mark(notification, now)
         try:
             fanout = self._router.fanout(marked, "")
         except BaseException:
-            memory.forget(identity_of(notification))
+            self._broker.identities.forget(identity_of(notification))
             raise
         self._then[number] = (then, failed)
         self._dispatch.commit(self, [(fanout, pack(marked), number)], now)

@@ -475,7 +475,8 @@ class Server:
             node.guard.delegations = Delegations(security.delegations)
             node.guard.declared = DeclaredTypes(security.types)
             node.guard.decide_by(node.guard.policy, micros())
-        addresses = [each for each in (self.settings.listen, self.settings.http) if each is not None]
+        listeners = (self.settings.listen, self.settings.http, self.settings.mqtt)
+        addresses = [each for each in listeners if each is not None]
         node.guard.brokers, node.guard.addresses = security.brokers, security.links
         node.guard.is_exposed = not node.guard.is_on and not all(each.is_loopback for each in addresses)
         if node.guard.is_exposed and not security.insecure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from fairlead.configuration import (
     Off,
     Reading,
     Tables,
+    Wrong,
     count,
     file_of,
     made,
@@ -65,6 +67,8 @@ __all__ = [
     "common_settings",
     "common_tables",
     "http_url",
+    "mqtt_address",
+    "mqtt_url",
     "read_settings",
     "settings_from",
     "under",
@@ -75,6 +79,9 @@ BLOCK, DROP, DISCONNECT = POLICIES = ("block", "drop", "disconnect")
 must go."""
 OPEN: Final = Security()
 HERE: Final = Address("127.0.0.1", PORT)
+MQTT_PORT: Final = 1883
+TOPIC: Final = "fairlead/{type}/{producer}"
+TOPIC_ATTRIBUTE: Final = re.compile(r"\{[^{}/]+\}")
 
 
 BYTES_MAX: Final = 1 << 50
@@ -92,6 +99,34 @@ SECONDS: Final = Kind(
     lambda seconds: render_duration(round(seconds * 1e6)),
 )
 HTTP: Final = Kind(ADDRESS.read, http_url)
+
+
+def mqtt_url(address: Address) -> str:
+    """The URL of MQTT at an address."""
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"mqtt{'s' if address.secure else ''}://{host}:{address.port}"
+
+
+def mqtt_address(given: str) -> Address:
+    """`mqtt://host:1883`, `host:1883`, `:1883` or `host`: with TLS where the broker has a certificate."""
+    place = given.removeprefix("mqtt://").removeprefix("mqtts://")
+    address = Address.parse(place)
+    return address if re.search(r":\d+$", place) else address._replace(port=MQTT_PORT)
+
+
+MQTT: Final = Kind(parsed(mqtt_address), mqtt_url)
+
+
+def topic_template(given: Any) -> str:
+    """A topic with places for attributes, whose first level has none."""
+    read = text(given)
+    first, *others = read.split("/")
+    if not first or "{" in first or set("+#\0") & set(read):
+        raise Wrong("it begins with a level of its own, such as `fairlead/{type}`, and has no wildcards")
+    for level in others:
+        if ("{" in level or "}" in level) and not TOPIC_ATTRIBUTE.fullmatch(level):
+            raise Wrong(f"a level is a text or one attribute in braces, not {level!r}")
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +187,22 @@ class Limits:
     link_window: Annotated[
         int, Key("how many notifications may be in flight to a neighbour", count(1, 1_000_000))
     ] = 4 * WINDOW
+    lease_max: Annotated[
+        float | None,
+        Key(
+            "for how long a durable subscriber is kept at most while nobody is there, whatever it asks for",
+            SECONDS,
+            shown="for ever",
+        ),
+    ] = None
     texts: Annotated[
         int, Key("how many filters' texts are remembered as they were read", count(1, 10_000_000))
     ] = 100_000
+
+    @property
+    def lease_us(self) -> int:
+        """The longest lease in microseconds; 0: for ever."""
+        return 0 if self.lease_max is None else max(1, round(self.lease_max * 1e6))
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +447,19 @@ class BrokerSettings:
         ),
     ] = ()
 
+    mqtt: Annotated[
+        Address | None,
+        Key("where MQTT is served, with TLS as the broker itself", MQTT, at="mqtt.listen", shown="nowhere"),
+    ] = None
+    mqtt_topic: Annotated[
+        str,
+        Key(
+            "the topic of notifications that have none: levels, and attributes as `{type}`",
+            topic_template,
+            at="mqtt.topic",
+        ),
+    ] = TOPIC
+
     @property
     def routing(self) -> Settings:
         """The settings of the state machine."""
@@ -583,6 +644,10 @@ def settings_from(given: Mapping[str, Any], source: str, directory: Path | None 
         reading.wrong("http", "[http] health", "health is served beside HTTP: set `listen`, too")
     if http is not None and http.port and http[:2] == listen[:2]:
         reading.wrong("http", "[http] listen", f"the broker itself listens at port {http.port}")
+    mqtt = settings.mqtt
+    for table, other in (("[http] listen", http), ("listen", listen)):
+        if mqtt is not None and mqtt.port and other is not None and mqtt[:2] == other[:2]:
+            reading.wrong("mqtt", "[mqtt] listen", f"at port {mqtt.port} there is {table} already")
     if problem := settings.security.problem():
         reading.wrong("security", "[security]", problem)
     for place, problem in settings.unkept():

@@ -100,6 +100,10 @@ class Subscription:
         """Whether retained values come first."""
         self._is_of_past = False
         """Whether nothing else comes."""
+        self._lease_us = 0
+        """The lease that is asked for, in microseconds; 0: none."""
+        self.lease: float | None = None
+        """For how many seconds a durable subscriber is kept while nobody is there, once the broker has said so."""
         self._is_ordered = False
         """Whether deliveries are put in order here."""
         self.granted = filter

@@ -67,6 +67,8 @@ def connect(
     credentials: Credentials | None = None,
     sealer: Sealer | None = None,
     schema: Schema | None = None,
+    will: asynchronous.Publishable | None = None,
+    will_delay: Patience = None,
 ) -> Client:
     """A client of the broker at this address, or at one of these, as `fairlead.connect` has it."""
     return Client(
@@ -80,6 +82,8 @@ def connect(
             credentials=credentials,
             sealer=sealer,
             schema=schema,
+            will=will,
+            will_delay=will_delay,
         )
     )
 
@@ -197,6 +201,7 @@ class Client:
         window: int = 0,
         attempts_max: int = 0,
         accept_within: Patience = None,
+        lease: Patience = None,
         order: str = "live",
         lateness: int | str = 0,
         until: Since | None = None,
@@ -223,6 +228,7 @@ class Client:
                 window=window,
                 attempts_max=attempts_max,
                 accept_within=accept_within,
+                lease=lease,
                 order=order,
                 lateness=lateness,
                 until=until,
@@ -612,6 +618,11 @@ class Subscription(_Reading):
     def granted(self) -> Filter:
         """The part of the filter that the broker's access policy grants: only that is delivered."""
         return self._subscription.granted
+
+    @property
+    def lease(self) -> float | None:
+        """For how many seconds a durable subscriber is kept while nobody is there; None: until it is ended."""
+        return self._subscription.lease
 
     @property
     def narrowed(self) -> bool:
