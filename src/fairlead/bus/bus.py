@@ -12,6 +12,7 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
     advertising   who may publish what
     arriving      the identities of an ordered bus
     transacting   several publications that take place together, or not at all
+    source        publication on demand
     scoping       who may see what, where the bus has scopes
     retaining     the last values of channels, for who subscribes later
     handles       what users hold: subscriptions, detections, advertisements
@@ -39,6 +40,7 @@ from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
 from fairlead.bus.requesting import Answer, Replies, Requester, Timeout, responding
 from fairlead.bus.retaining import Retaining
+from fairlead.bus.source import Source
 from fairlead.bus.statistics import COUNTED, BusStatistics
 from fairlead.bus.transacting import Transaction, grouped
 from fairlead.channels import Channel, Channels
@@ -170,6 +172,7 @@ class Bus:
         self._objects = itertools.count(1)
         self._requesters: dict[str | None, Requester] = {}
         self._responders = itertools.count(1)
+        self._sources: list[Source] = []
         self._closed = False
         self._counts = dict.fromkeys(COUNTED, 0)
         self._failures: Failures = []  # of filters, while the seam is asked for a route
@@ -555,6 +558,17 @@ class Bus:
             self._happened("unadv", advertisement.producer, advertisement.filter)
             return True
 
+    def source(self, filter: str | Filter, producer: str = "") -> Source:
+        """A source of what a filter matches: it publishes only while somebody listens. Use it as a context."""
+        source = Source(self, self._parsed(filter), producer)
+        self._sources.append(source)
+        return source
+
+    def _tell_sources(self) -> None:
+        """Subscriptions have come or gone: sources may be wanted now, or no longer."""
+        for source in tuple(self._sources):
+            source.look()
+
     def wants(self, filter: str | Filter = "true") -> Discovered:
         """The part of a filter that is subscribed to, without the names of subscribers."""
         with self._lock:
@@ -670,6 +684,7 @@ class Bus:
                     self._retaining.skip(subscription)
         if self._retaining is not None:
             self._conclude([])
+        self._tell_sources()
         return subscription
 
     def retained(self, filter: str | Filter = EVERYTHING) -> list[Notification]:
@@ -780,7 +795,8 @@ class Bus:
             self._registry.add(detection, is_joinable=subscriber is not None)
             if self._trace is not None and question.is_public:
                 self._trace.answering(name, identity, question.filter, validity)
-            return detection
+        self._tell_sources()
+        return detection
 
     def unsubscribe(self, subscription: Subscription | str) -> bool:
         """End a subscription, given itself or its id; False where it was not active.
@@ -801,7 +817,8 @@ class Bus:
             if self._trace is not None and found._is_recorded:  # not before: a delivery may begin up to here
                 self._trace.unsubscribed(found.subscriber, identity)
             self._happened("unsub", found.subscriber, found.granted)
-            return True
+        self._tell_sources()
+        return True
 
     def _ask_no_more(self, detection: Detection) -> None:
         if self._scoped is not None:

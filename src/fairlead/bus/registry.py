@@ -23,7 +23,7 @@ __all__ = ["Registry"]
 class Registry:
     """The active subscriptions of a bus. Whoever uses it holds the bus's lock."""
 
-    __slots__ = ("_by_question", "_ids_made", "_receivers", "by_id", "hidden")
+    __slots__ = ("_by_question", "_ids_made", "_receivers", "by_id", "changes", "hidden")
 
     def __init__(self) -> None:
         self.by_id: dict[str, Subscription] = {}
@@ -32,6 +32,8 @@ class Registry:
         self._by_question: dict[tuple[str, Hashable], dict[str, Subscription]] = {}
         self._receivers: dict[str, Receiver] = {}
         self._ids_made = 0
+        self.changes = 0
+        """The number of times a subscription came or went."""
         self.hidden: Callable[[str], frozenset[str]] = lambda subscriber: frozenset()
         """The attributes that a subscriber does not get to see."""
 
@@ -72,6 +74,7 @@ class Registry:
 
     def add(self, subscription: Subscription, *, is_joinable: bool) -> None:
         """One more; its subscriber can be joined by others if it was named."""
+        self.changes += 1
         self.by_id[subscription.id] = subscription
         subscription._receiver.join(subscription.id)
         if is_joinable:
@@ -81,6 +84,7 @@ class Registry:
 
     def remove(self, subscription: Subscription) -> None:
         """One less: no delivery to it begins after that."""
+        self.changes += 1
         del self.by_id[subscription.id]
         last = subscription._receiver.leave(subscription.id)
         if self._receivers.get(subscription.subscriber) is subscription._receiver:

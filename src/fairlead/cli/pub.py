@@ -6,7 +6,8 @@ import argparse
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fairlead.cli.connecting import add_connection_options, add_sealing_options, connected, now
 from fairlead.cli.inputs import opened, read_filter
@@ -16,9 +17,11 @@ from fairlead.errors import BadInput, BrokerRefused, ValueRefused
 if TYPE_CHECKING:
     from fairlead.ingest import Rejection
     from fairlead.model import Notification
-    from fairlead.network.sync import Client
+    from fairlead.network.sync import Client, Source
 
 __all__ = ["configure", "event_of"]
+
+_Event: TypeAlias = "tuple[str, Notification | Rejection]"
 
 IN_FLIGHT_MAX: Final = 2_000
 """The number of events that may wait for their acknowledgement."""
@@ -58,6 +61,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="publish all events together, or none: also through a power failure, and on a full disk",
     )
+    parser.add_argument(
+        "--on-demand",
+        metavar="FILTER",
+        help="take the next event only while somebody listens to something that this filter matches",
+    )
     parser.add_argument("--stamp", action="store_true", help="what has no time gets that of publishing")
     parser.add_argument("--lift", action="store_true", help="lift the payload of CloudEvents to the top")
     parser.add_argument(
@@ -77,10 +85,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput("--atomic waits for the broker's log", hint="leave out --no-wait")
     events = _given(arguments) if arguments.event else _read(arguments)
     progress = Progress("events")
-    with connected(arguments, arguments.producer, clock=now if arguments.stamp else None) as client:
+    with (
+        connected(arguments, arguments.producer, clock=now if arguments.stamp else None) as client,
+        ExitStack() as running,
+    ):
         publisher = _Publisher(client, arguments)
         if arguments.advertise is not None:
             client.advertise(read_filter(arguments.advertise, None, "--advertise"))
+        if arguments.on_demand is not None:
+            demand = client.source(read_filter(arguments.on_demand, None, "--on-demand"))
+            events = _while_wanted(iter(events), running.enter_context(demand))
         try:
             for where, event in events:
                 if isinstance(event, Rejection):
@@ -93,6 +107,17 @@ def run(arguments: argparse.Namespace) -> int:
             progress.done()
             publisher.summarise()
     return 3 if publisher.rejected else 0
+
+
+def _while_wanted(events: Iterator[_Event], source: Source) -> Iterator[_Event]:
+    """The events, each taken when somebody listens."""
+    while True:
+        source.wanted()
+        try:
+            event = next(events)
+        except StopIteration:
+            return
+        yield event
 
 
 class _Publisher:

@@ -8,6 +8,8 @@ In a redundant network a wave comes to a broker by several ways. It goes on from
 that there are, and the answers name the brokers that it has reached. A patient barrier is passed when it has
 reached all brokers that may be there; until then its origin begins it again from time to time.
 
+Where producers are quenched, a barrier wakes those that somebody listens to now, before it goes on (`quenching`).
+
 A probe travels in the same way, and is always patient, but waits for no sync: it searches for a path back to its
 origin. It goes over new links as well, so that of two links that close a cycle together one is detected.
 
@@ -119,6 +121,8 @@ class Barriers:
         self._links, self._dispatch = links, dispatch
         self.new: dict[str, LinkSession] = {}
         """The connections of new links, over which nothing but probes goes; the earliest first."""
+        self.wake: Callable[[Callable[[], None]], None] = lambda go: go()
+        """Go on when the quenched sources of this broker are awake that somebody listens to. Theirs to do."""
         self._waves: dict[BarrierKey, Wave] = {}
         self._begun = 0
 
@@ -193,7 +197,7 @@ class Barriers:
             wave.passed.clear()
             self._extend(wave, source, ahead - {source}, Source(done, ends))
 
-        self._dispatch.after_sync(begin)
+        self._dispatch.after_sync(lambda: self.wake(begin))
 
     def pass_on(
         self,
@@ -220,7 +224,7 @@ class Barriers:
             wave.reached.add(broker_in(self.origin))
             self._extend(wave, source, ahead - {source}, Source(lambda: done(wave.reached)))
 
-        self._dispatch.after_sync(begin)
+        self._dispatch.after_sync(lambda: self.wake(begin))
 
     def _recall(self, barrier: wire.Barrier, source: str, ahead: set[str]) -> set[str]:
         """Have this broker answer a barrier that recalls what is retained: it is then waited for, too."""

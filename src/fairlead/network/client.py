@@ -74,6 +74,7 @@ from fairlead.network.intake import Intake
 from fairlead.network.ordering import OrderedSubscription, is_ordered, order_of
 from fairlead.network.publications import Publications, fail
 from fairlead.network.requesting import Answer, Requester, Responding
+from fairlead.network.source import Source
 from fairlead.network.subscriptions import Closed, Delivery, Subscription
 from fairlead.network.uplink import Handlers, Uplink
 from fairlead.network.wire import OFF
@@ -229,6 +230,7 @@ class Client:
         self._advertised: dict[str, str] = {}
         self._advertising: set[int] = set()
         self._listens: dict[str, tuple[str, Callable[[bool], object]]] = {}
+        self._sources: dict[str, Source] = {}
         self._watches: dict[str, tuple[What, str, asyncio.Queue[Discovered]]] = {}
         self._paused = False
         self._closing = False
@@ -626,6 +628,11 @@ class Client:
         await self.unlisten(await self.listening(filter, heard.append))
         return heard[0]
 
+    def source(self, filter: str | Filter, *, linger: Patience = "5s") -> Source:
+        """A source of what a filter matches: it publishes only while somebody listens. Use it as an asynchronous
+        context. It is quenched when nobody has listened for as long as `linger`."""
+        return Source(self, filter, linger)
+
     async def wants(self, filter: str | Filter = "true") -> Discovered:
         """The part of a filter that others subscribe to, without their names, and that this client may publish.
 
@@ -817,6 +824,11 @@ class Client:
                         subscription.dropped += count
             case wire.Listening(id, anyone):
                 self._tell_listener(id, anyone)
+            case wire.Wake(id):
+                if id in self._sources:
+                    self._sources[id].wake()
+                else:
+                    self._uplink.tell(wire.Awake(id))
             case wire.Discovered(id, answer):
                 if id in self._watches:
                     self._watches[id][2].put_nowait(Discovered.of(answer, self._schema))
@@ -860,6 +872,8 @@ class Client:
 
     def _disconnected(self) -> None:
         self._flowing.clear()
+        for source in self._sources.values():
+            source.lost()
 
     def _has_position(self) -> bool:
         """Whether another broker would not know where a subscription goes on."""

@@ -30,12 +30,12 @@ from fairlead.network.operations import Operations
 from fairlead.network.outflow import Step
 from fairlead.network.owned_types import OwnedTypes
 from fairlead.network.peers import Peer
+from fairlead.network.quenching import Quenching
 from fairlead.network.retaining import Retaining
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.network.settings import POLICIES
 from fairlead.network.wills import Wills
-from fairlead.routing import Flooding
 from fairlead.rules import Refusal
 from fairlead.security import Delegation, Principal
 from fairlead.security.principals import NOBODY
@@ -75,6 +75,7 @@ class Clientele:
         is_logged: bool,
         guard: Guard,
         types: OwnedTypes,
+        quenching: Quenching,
         questions: dict[str, Callable[[], Any]],
     ) -> None:
         self._broker, self._life, self._outgoing, self._clients = broker, life, outgoing, clients
@@ -88,6 +89,7 @@ class Clientele:
         """The principal of credentials that a client shows later; NotAuthenticated. The driver's to say."""
         self.send_request: Callable[[ClientSession, bytes, int], bool] = lambda session, packed, now: False
         """Send a request on; False: nobody listens. Admission's to do."""
+        self.quenching = quenching
         self._named = 0
         self._version = 0
         self._unsure: dict[tuple[ClientSession, str], None] = {}
@@ -402,17 +404,18 @@ class Clientele:
 
     def _tell_listening(self, session: ClientSession, id: str, *, first: bool = False) -> None:
         filter, before = session.listens[id]
-        catalogue = self._broker.catalogue
-        published = catalogue.number(catalogue.interest(filter))
-        # In a hierarchy only the root knows of all subscriptions: whoever is below it has to assume some.
-        anyone = self._broker.parent is not None or any(
-            catalogue.overlaps(published, catalogue.number(interest))
-            for interest, destination in self._broker.entries
-            if destination != session.client and self._broker.seam.reaches(session.client, interest.filter)
-        )
+        anyone = self.quenching.listeners.listen(session.client, filter)
         session.listens[id] = (filter, anyone)
         if first or anyone != before:
             session.tell(wire.Listening(id, anyone))
+
+    def _quench(self, session: ClientSession, message: wire.Quench, now: int) -> None:
+        filter = self._guard.listened(session, self._filter(session, message.filter, now), now)
+        is_quenched = self.quenching.ask(session, message.id, filter, now)
+        session.tell(wire.Response(message.number, is_quenched))
+
+    def _awake(self, session: ClientSession, message: wire.Awake, now: int) -> None:
+        self.quenching.awake(session, message.id)
 
     # -- what others want, and what they offer -----------------------------------------------------------------
 
@@ -437,8 +440,7 @@ class Clientele:
     def _discovered(self, session: ClientSession, what: What, asked: Filter) -> Discovered:
         broker, discovery = self._broker, Discovery(asked, self._broker.catalogue.schema)
         is_known = what == "wants" or broker.settings.advertisements is not None
-        # In a hierarchy only the root knows of all subscriptions, and flooding has none of neighbours.
-        if broker.parent is not None or (broker.links and broker.settings.strategy.name == Flooding.name):
+        if self.quenching.listeners.are_unknown:
             discovery.assume()
         elif is_known:
             self._look_for(session, what, discovery)
@@ -479,6 +481,8 @@ class Clientele:
         wire.Request: _request,
         wire.Listen: _listen,
         wire.Discover: _discover,
+        wire.Quench: _quench,
+        wire.Awake: _awake,
         wire.ReportRequest: _ask,
         wire.Authenticate: _authenticate,
         wire.Delegate: _delegate,

@@ -15,6 +15,7 @@ __all__ = [
     "Accept",
     "Advertise",
     "Authenticate",
+    "Awake",
     "Barrier",
     "Bye",
     "Control",
@@ -42,6 +43,7 @@ __all__ = [
     "Ping",
     "Pong",
     "Probe",
+    "Quench",
     "Recalled",
     "Received",
     "Redrive",
@@ -62,6 +64,7 @@ __all__ = [
     "Undelegate",
     "Unlink",
     "Unsubscribe",
+    "Wake",
     "Welcome",
 ]
 
@@ -289,6 +292,20 @@ class Listen(_Message, frozen=True):
     filter: str = ""
 
 
+class Quench(_Message, frozen=True):
+    """A source asks to be quenched, as long as nobody listens to this filter; the answer says whether it is."""
+
+    number: int
+    id: str
+    filter: str
+
+
+class Awake(_Message, frozen=True):
+    """A source is not quenched any more."""
+
+    id: str
+
+
 class Discover(_Message, frozen=True):
     """Say what of a filter others want (`wants`), or offer (`offers`). With an id also when that changes; with an
     id and no filter: no more."""
@@ -451,6 +468,12 @@ class Listening(_Message, frozen=True):
     anyone: bool
 
 
+class Wake(_Message, frozen=True):
+    """Somebody listens to what this quenched source publishes: it is to say that it is awake."""
+
+    id: str
+
+
 class Discovered(_Message, frozen=True):
     """A changed answer to the question with this id, as `fairlead.delivery.discovery` has it."""
 
@@ -595,6 +618,8 @@ Control: TypeAlias = (
     | Request
     | Listen
     | Discover
+    | Quench
+    | Awake
     | ReportRequest
     | Authenticate
     | Delegate
@@ -614,6 +639,7 @@ Control: TypeAlias = (
     | Credit
     | Listening
     | Discovered
+    | Wake
     | Table
     | InterestsChanged
     | Notice

@@ -80,6 +80,7 @@ from fairlead.network.own import OwnPublications
 from fairlead.network.owned_types import OwnedTypes
 from fairlead.network.peers import Peer
 from fairlead.network.persistence import Persistence
+from fairlead.network.quenching import Listeners, Quenching
 from fairlead.network.relays import Relays
 from fairlead.network.reports import ChannelReport, Status, Tables
 from fairlead.network.retaining import Retaining
@@ -106,7 +107,7 @@ ANSWERED_AT_ONCE: Final = 1 << 14
 """So many bytes of answers take a turn: in a large network, one answer may take long."""
 INTERESTED: Final = (wire.Table, wire.InterestsChanged, wire.Notice, wire.Notices)
 """Messages of neighbours that have filters."""
-SLOW_REQUESTS: Final = frozenset({wire.Discover, wire.Listen})
+SLOW_REQUESTS: Final = frozenset({wire.Discover, wire.Listen, wire.Quench})
 """Requests that compare many filters: the next one has to wait for a turn."""
 
 
@@ -291,6 +292,7 @@ class Node:
             is_logged=self.persistence.is_logged,
             guard=self.guard,
             types=self.types,
+            quenching=Quenching(Listeners(broker), self.barriers),
             questions={
                 "status": self._inspection.status,
                 "tables": self._inspection.tables,
@@ -697,6 +699,7 @@ class Node:
         self.router.tick()
         self.neighbourhood.tick(now)
         self.clientele.tick()
+        self.clientele.quenching.tick(now)
         self.cuts.tick()
         self.durability.tick(now)
         self.wills.tick(now)

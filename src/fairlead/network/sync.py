@@ -27,6 +27,7 @@ from fairlead.filters.filter import Filter
 from fairlead.model import Instant, Notification
 from fairlead.model.order import OrderKey
 from fairlead.network import client as asynchronous
+from fairlead.network import source
 from fairlead.network.addresses import Address, Tls
 from fairlead.network.arguments import Patience, Since
 from fairlead.network.client import Clock, Linking, Publishable
@@ -47,7 +48,16 @@ if TYPE_CHECKING:
     from fairlead.security.sealing import Sealer
     from fairlead.typed import Typed
 
-__all__ = ["Client", "Delivery", "Detection", "HostedDetection", "Subscription", "Transaction", "connect"]
+__all__ = [
+    "Client",
+    "Delivery",
+    "Detection",
+    "HostedDetection",
+    "Source",
+    "Subscription",
+    "Transaction",
+    "connect",
+]
 
 T = TypeVar("T")
 INSTALL_S: Final = 30.0
@@ -362,6 +372,21 @@ class Client:
     def anyone_listens(self, filter: str | Filter) -> bool:
         """Whether anyone, but this client, listens to what a filter matches."""
         return self._wait(self._client.anyone_listens(filter))
+
+    @contextlib.contextmanager
+    def source(self, filter: str | Filter, *, linger: Patience = "5s") -> Iterator[Source]:
+        """A source of what a filter matches, while the context is entered: it publishes only while somebody
+        listens, as that of the asynchronous client does."""
+
+        async def begin() -> source.Source:
+            return await self._client.source(filter, linger=linger).__aenter__()
+
+        made = self._wait(begin())
+        try:
+            yield Source(self, made)
+        finally:
+            if self._loop is not None:
+                self._wait(made.__aexit__(None, None, None))
 
     def wants(self, filter: str | Filter = "true") -> Discovered:
         """The part of a filter that others subscribe to, without their names, and that this client may publish."""
@@ -715,6 +740,48 @@ class Subscription(_Reading):
         if kind is not None:
             self._last = None
         self.close()
+
+
+class Source:
+    """A source: publications on demand."""
+
+    def __init__(self, client: Client, made: source.Source) -> None:
+        self._client, self._source = client, made
+
+    @property
+    def discarded(self) -> int:
+        """The number of publications that nobody wanted."""
+        return self._source.discarded
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody may listen: it is not quenched."""
+
+        async def is_wanted() -> bool:
+            return self._source.is_wanted
+
+        return self._client._wait(is_wanted())
+
+    def wanted(self, timeout: float | None = None) -> None:
+        """Return when somebody listens; TimeoutError after so many seconds."""
+
+        async def wanted() -> None:
+            async with asyncio.timeout(timeout):
+                await self._source.wanted()
+
+        self._client._wait(wanted())
+
+    def wants(self) -> Discovered:
+        """The part of the filter that others subscribe to."""
+        return self._client._wait(self._source.wants())
+
+    def publish(self, event: Publishable) -> Notification | None:
+        """Publish, and return the notification when it is safe; None where nobody wants it: nothing is sent."""
+        return self._client._wait(self._source.publish(event))
+
+    def on_change(self, callback: Callable[[bool], object]) -> None:
+        """Call back, in the client's thread, with whether it is wanted, whenever that changes."""
+        self._source.on_change(callback)
 
 
 class Transaction:

@@ -50,6 +50,8 @@ class RoutingTable:
         """Per destination the interests that this broker made by merging, each with those it was made of."""
         self.ended: dict[Interest, None] = {}
         """In overlays with several paths: interests that have ended."""
+        self.added: list[Entry] | None = None
+        """The entries that were added since somebody looked, where somebody does."""
         self._by_destination: dict[str, dict[Interest, None]] = {}
         self._appended: dict[str, list[Interest]] = {}
         """Entries added since the last lookup, not indexed yet."""
@@ -83,6 +85,8 @@ class RoutingTable:
     def append(self, interest: Interest, destination: str) -> None:
         """T ∪ {(F, D)}, without checking whether it is new; indexed by the next lookup. With millions of entries
         that takes a third of the time, since a list grows at its end, and a dictionary all over."""
+        if self.added is not None:
+            self.added.append((interest, destination))
         appended = self._appended.get(destination)
         if appended is None:
             self._appended[destination] = [interest]
@@ -96,6 +100,8 @@ class RoutingTable:
         of[interest] = None
         if len(of) == size:
             return False
+        if self.added is not None:
+            self.added.append((interest, destination))
         self._unindexed[destination] = None
         return True
 
