@@ -418,7 +418,7 @@ def test_a_log_that_is_broken_on_purpose_is_found_out(mutant: type) -> None:
 
 
 def must_fail(life: type[Life]) -> None:
-    searching = settings(max_examples=1000, stateful_step_count=30, phases=[Phase.generate], database=None)
+    searching = settings(max_examples=5000, stateful_step_count=30, phases=[Phase.generate], database=None)
     with pytest.raises((AssertionError, DamagedLog)):
         run(life, settings=searching)
 

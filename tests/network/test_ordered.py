@@ -53,14 +53,20 @@ class Timed(Producer):
         fields: dict[str, Any] = {"x": rng.randint(0, 9), "time": self.world.now + rng.randint(0, JITTER_US)}
         if rng.random() < 0.5:
             fields["sequence"] = self.number
-        if rng.random() < 0.2:
-            fields["cause"] = f"p{rng.randint(0, 1)}/{rng.randint(1, self.number)}"
+        if rng.random() < 0.2 and (causes := self._causes()):
+            cause = rng.choice(causes)
+            fields["cause"] = f"{cause.producer}/{cause.id}"
         notification = Notification.of({**fields, "producer": self.name, "id": str(self.number)})
         self.world.accounts.publishing(notification)
         packed = pack(notification)
         self.unstored[self.number] = (packed, identity_of(notification))
         if self.may_publish:
             self.send(wire.publish(self.number, packed))
+
+    def _causes(self) -> list[Identity]:
+        """What this producer may have seen: a cause that comes after what it causes raises nothing any more."""
+        published = self.world.accounts._publications.items()
+        return [identity for identity, each in published if each.acknowledged]
 
 
 class Arranged(Listener):
@@ -289,11 +295,13 @@ def windowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 FAULTY = [
     Plan(seed, brokers, 1_500, frozenset(faults), producers=0, durables=0, listeners=0)
-    for seed, brokers, faults in [
-        (1, 2, ()),
-        (2, 4, ("partition", "reset")),
-        (3, 3, ("kill", "pause")),
-        (4, 4, ("kill", "slow disk")),
+    for seed in range(1, 9)
+    for brokers, faults in [
+        (2, ()),
+        (4, ("partition", "reset")),
+        (3, ("kill", "pause")),
+        (4, ("kill", "slow disk")),
+        (2, ("reset", "crash a client")),
     ]
 ]
 

@@ -623,7 +623,9 @@ class Node:
         return looked
 
     def drained(self, session: Session) -> None:
-        """Most of what was sent to a connection has left this process."""
+        """Most of what was sent to a connection has left this process. Nothing follows for an ended session."""
+        if session.ended:
+            return
         session.waiting = session.peer.buffered()
         session.drained()
         for outbox in session.outboxes():
