@@ -38,6 +38,7 @@ NOT_RUN = {"apt-get", "git", "make", "pip", "sudo"}
 # On these pages a port that begins with 74, as brokers have, stands for one that is free.
 NETWORKED = {
     "docs/coming-from.md",
+    "docs/mobility.md",
     "docs/mqtt.md",
     "docs/network.md",
     "docs/secured-network.md",

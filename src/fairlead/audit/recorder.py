@@ -90,8 +90,8 @@ class Recorder:
         """
         self.record(Subscribed(subscriber, id, filter, validity.since, validity.until, ready=False))
 
-    def unsubscribed(self, subscriber: str, id: str) -> None:
-        self.record(Unsubscribed(subscriber, id))
+    def unsubscribed(self, subscriber: str, id: str, until: OrderKey | None = None) -> None:
+        self.record(Unsubscribed(subscriber, id, until))
 
     def advertised(self, producer: str, filter: Filter) -> None:
         self._advertisements_made += 1

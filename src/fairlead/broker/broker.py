@@ -35,6 +35,7 @@ from fairlead.broker.messages import (
     Append,
     Batch,
     Call,
+    Change,
     Climb,
     Command,
     Connect,
@@ -523,6 +524,24 @@ class Broker:
             if each == id:
                 install(client, id, filter, now)
 
+    def _change(self, call: Change, now: int) -> None:
+        """Have another filter under an id. At no moment does this broker, or a neighbour, have neither."""
+        if self.seam.resolves:
+            call = msgspec.structs.replace(call, filter=self.seam.resolve(call.filter))
+        declared = self.clients.join(call.source).subscriptions
+        before = declared.by_id.get(call.id)
+        if before is None:
+            self._subscribe(Subscribe(call.source, call.id, call.filter), now)
+        elif declared.requested.get(call.id, before) != call.filter:
+            granted = self._granted(Subscribe(*msgspec.structs.astuple(call)), "subscribe", declared, now)
+            if granted is None:
+                return
+            if granted != before:
+                self._replace(call.source, call.id, granted, now, advertisement=False)
+            declared.requested.pop(call.id, None)
+            if granted != call.filter:
+                declared.requested[call.id] = call.filter
+
     def _redeclare(self, command: Redeclare, now: int) -> None:
         """Send the neighbours what the rules make of clients' subscriptions now, each client's at once: at no time
         does a neighbour know less than before and than after."""
@@ -950,6 +969,7 @@ class Broker:
         Leave: _leave,
         Publish: _publish,
         Subscribe: _subscribe,
+        Change: _change,
         Unsubscribe: _unsubscribe,
         Advertise: _advertise,
         Unadvertise: _unadvertise,

@@ -47,6 +47,7 @@ __all__ = [
     "Append",
     "Batch",
     "Call",
+    "Change",
     "Climb",
     "Command",
     "Connect",
@@ -216,6 +217,14 @@ class Subscribe(Struct, frozen=True):
     """Whether it stays, and matches nothing, where the rules refuse it: it was granted before."""
 
 
+class Change(Struct, frozen=True):
+    """The subscription under an id has another filter from now on, in one step; where there is none, it begins."""
+
+    source: str
+    id: str
+    filter: Filter
+
+
 class Unsubscribe(Struct, frozen=True):
     """unsub(Y, F), by the id."""
 
@@ -244,7 +253,9 @@ class Reconsider(Struct, frozen=True):
     source: str
 
 
-Call: TypeAlias = Reconsider | Join | Leave | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
+Call: TypeAlias = (
+    Reconsider | Join | Leave | Publish | Subscribe | Change | Unsubscribe | Advertise | Unadvertise
+)
 
 
 class Link(Struct, frozen=True):

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 from fairlead.bus.accepting import Accepting
 from fairlead.bus.advertising import Advertised
 from fairlead.bus.arriving import Arriving
+from fairlead.bus.changing import Changing
 from fairlead.bus.expiring import Expiring
 from fairlead.bus.handing_over import ErrorHook, HandingOver, Handover
 from fairlead.bus.handles import Advertisement, Detection, Subscription
@@ -167,6 +168,7 @@ class Bus:
         self._queue = self._new_queue()
         self._on_late = on_late
         self._validity: dict[str, Validity] = {}
+        self._changing = Changing()
         self._standing: QuerySet | None = None  # while there are patterns
         self._correlating = engine if isinstance(engine, str) else "columnar"
         self._objects = itertools.count(1)
@@ -473,6 +475,7 @@ class Bus:
             for key, notification in released:
                 while answers and answers[0].key is not None and answers[0].key.time < key.time:
                     failed += self._answer(answers.popleft())
+                self._change_due(key.time)
                 failed += self._enter(notification, self._matching(notification), key)
         for answer in answers:
             failed += self._answer(answer)
@@ -482,6 +485,8 @@ class Bus:
         """Those who asked get an answer and, where it is public, all whose subscriptions match it."""
         self._counts["composites"] += 1
         key = answer.key if self._is_ordered else None
+        if key is not None:
+            self._change_due(key.time)
         if answer.is_public:
             return self._enter(answer.notification, self._matching(answer.notification), key, answer.ids)
         self._handing_over.pending.extend(
@@ -798,6 +803,73 @@ class Bus:
         self._tell_sources()
         return detection
 
+    def _change(self, subscription: Subscription, filter: str | Filter, at: Instant | None) -> None:
+        """Have another filter in the place of a subscription's."""
+        parsed = self._parsed(filter)
+        if isinstance(subscription, Detection):
+            raise SubscriptionRefused(
+                "the question of a detection is not changed", hint="detect the other pattern beside it"
+            )
+        if at is not None and not self._is_ordered:
+            raise SubscriptionRefused(
+                "`at` is a time in the total order", hint='make the bus with order="ordered"'
+            )
+        with self._lock:
+            self._check_open()
+            if not subscription.active:
+                raise SubscriptionRefused("the subscription is closed")
+            granted = self._granted(subscription.subscriber, "subscribe", parsed)
+            if self._trace is not None:
+                self._trace.check(granted)
+            self._change_due(self._queue.watermark)
+            if at is None or at.microseconds <= self._queue.watermark:
+                self._change_now(subscription, parsed, self._queue.watermark)
+            elif self._scoped is not None:
+                raise ScopeError(
+                    "with scopes a filter is changed at the watermark", hint="call it when its time has come"
+                )
+            else:
+                self._changing.add(subscription, parsed, at.microseconds)
+        self._conclude([])
+        self._tell_sources()
+
+    def _change_due(self, time: int) -> None:
+        """Change the filters whose place in the order is at this time, or before."""
+        for subscription, filter, at in self._changing.due(time):
+            self._change_now(subscription, filter, at)
+
+    def _change_now(self, subscription: Subscription, filter: Filter, at: int) -> None:
+        name, id, before = subscription.subscriber, subscription.id, subscription.granted
+        granted = self._seam.grant(name, "subscribe", filter, self._now())
+        if isinstance(granted, Refusal):
+            granted = NOTHING  # it was granted before the change's time had come
+        self._engine.remove(id)
+        self._engine.add(id, granted)
+        self._registry.change(subscription, filter, granted)
+        if granted == before:
+            return
+        if self._trace is not None:
+            self._record_changed(subscription, at)
+        self._happened("unsub", name, before)
+        self._happened("sub", name, granted)
+
+    def _record_changed(self, subscription: Subscription, at: int) -> None:
+        """Record that a subscription has another filter. What is handed over still is for the one before."""
+        assert self._trace is not None
+        name, id, trace = subscription.subscriber, subscription._recorded_id, self._trace
+        subscription._changes += 1
+        if self._is_ordered:
+            place = OrderKey.first_at(at)
+            trace.unsubscribed(name, id, place)
+            until = self._validity.get(subscription.id, Validity()).until
+            self._record_subscribed(subscription, Validity(place, until))
+            return
+        self._record_subscribed(subscription)
+        if self._handing_over.pending:
+            self._handing_over.pending.append(lambda: trace.unsubscribed(name, id))
+        else:
+            trace.unsubscribed(name, id)
+
     def unsubscribe(self, subscription: Subscription | str) -> bool:
         """End a subscription, given itself or its id; False where it was not active.
 
@@ -815,7 +887,7 @@ class Bus:
             self._registry.remove(found)
             self._validity.pop(identity, None)
             if self._trace is not None and found._is_recorded:  # not before: a delivery may begin up to here
-                self._trace.unsubscribed(found.subscriber, identity)
+                self._trace.unsubscribed(found.subscriber, found._recorded_id)
             self._happened("unsub", found.subscriber, found.granted)
         self._tell_sources()
         return True
@@ -877,14 +949,16 @@ class Bus:
                 self._engine.add(id, filter)
                 subscription.granted = filter
                 if self._trace is not None:
-                    self._trace.unsubscribed(name, id)
+                    self._trace.unsubscribed(name, subscription._recorded_id)
                     self._record_subscribed(subscription)
 
-    def _record_subscribed(self, subscription: Subscription) -> None:
+    def _record_subscribed(self, subscription: Subscription, validity: Validity | None = None) -> None:
         if self._trace is not None:
             record = self._trace.subscribed if subscription.on is None else self._trace.answering
-            name, id = subscription.subscriber, subscription.id
-            record(name, id, subscription.granted, self._validity.get(id, Validity()))
+            name, id = subscription.subscriber, subscription._recorded_id
+            record(
+                name, id, subscription.granted, validity or self._validity.get(subscription.id, Validity())
+            )
 
     # -- the bus itself ------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from fairlead.bus.receivers import Delivery, Receiver
 from fairlead.conditions import Condition
 from fairlead.errors import SubscriptionEnded
 from fairlead.filters.filter import Filter
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 
 if TYPE_CHECKING:
     from fairlead.bus.bus import Bus
@@ -49,7 +49,10 @@ class Subscription:
     Leaving the block ends the subscription. A subscriber's subscriptions read from the same queue.
     """
 
-    __slots__ = ("_bus", "_last", "_receiver", "_suppression", "filter", "granted", "id", "on", "subscriber")
+    __slots__ = (
+        *("_bus", "_changes", "_last", "_receiver", "_suppression"),
+        *("filter", "granted", "id", "on", "subscriber"),
+    )
 
     def __init__(
         self,
@@ -73,11 +76,18 @@ class Subscription:
         self.on = on
         """The condition beside the filter."""
         self._suppression = None if on is None else on.begin()
+        self._changes = 0
+        """The number of times that its filter was changed."""
 
     @property
     def _definition(self) -> Hashable:
         """The definition that a subscriber asks for once."""
         return self.filter if self.on is None else (self.filter, self.on)
+
+    @property
+    def _recorded_id(self) -> str:
+        """Its id in a trace, where each of its filters is a subscription."""
+        return f"{self.id}~{self._changes}" if self._changes else self.id
 
     @property
     def _is_recorded(self) -> bool:
@@ -127,6 +137,14 @@ class Subscription:
         """Like `get`, and which of the subscriber's subscriptions matched. Where deliveries are accepted, it is to
         be accepted or rejected."""
         return self._receiver.take(self.id, timeout)
+
+    def change(self, filter: str | Filter, *, at: Instant | None = None) -> None:
+        """Have another filter, in one step: what is published before it is for the one before, all else for it.
+
+        On an ordered bus the place is the order time `at`, by default that of the watermark: a notification whose
+        key is earlier is for the filter before, whenever it comes.
+        """
+        self._bus._change(self, filter, at)
 
     def close(self) -> None:
         """Unsubscribe."""

@@ -14,6 +14,7 @@ from fairlead.bus.handing_over import Handover
 from fairlead.bus.handles import Subscription
 from fairlead.bus.receivers import Callback, Delivery, Overflow, Receiver
 from fairlead.errors import SubscriptionRefused
+from fairlead.filters.filter import Filter
 from fairlead.model import Notification
 from fairlead.model.order import OrderKey
 
@@ -88,13 +89,27 @@ class Registry:
         del self.by_id[subscription.id]
         last = subscription._receiver.leave(subscription.id)
         if self._receivers.get(subscription.subscriber) is subscription._receiver:
-            key = subscription.subscriber, subscription._definition
-            alike = self._by_question[key]
-            del alike[subscription.id]
-            if not alike:
-                del self._by_question[key]
+            self._forget_question(subscription)
             if last:
                 del self._receivers[subscription.subscriber]
+
+    def change(self, subscription: Subscription, filter: Filter, granted: Filter) -> None:
+        """A subscription has another filter."""
+        self.changes += 1
+        is_joinable = self._receivers.get(subscription.subscriber) is subscription._receiver
+        if is_joinable:
+            self._forget_question(subscription)
+        subscription.filter, subscription.granted = filter, granted
+        if is_joinable:
+            key = subscription.subscriber, subscription._definition
+            self._by_question.setdefault(key, {})[subscription.id] = subscription
+
+    def _forget_question(self, subscription: Subscription) -> None:
+        key = subscription.subscriber, subscription._definition
+        alike = self._by_question[key]
+        del alike[subscription.id]
+        if not alike:
+            del self._by_question[key]
 
     def handovers(
         self,

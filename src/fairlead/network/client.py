@@ -966,34 +966,70 @@ class Client:
             self._send_subscribe(subscription)
         return subscription._installed
 
+    def _subscribe_message(self, number: int, subscription: Subscription) -> wire.Subscribe:
+        terms = subscription.terms
+        return wire.Subscribe(
+            number,
+            subscription.id,
+            render(subscription.filter),
+            subscription.durable,
+            subscription.since,
+            terms.is_shared,
+            terms.per,
+            terms.window,
+            terms.attempts_max,
+            terms.accept_within_us,
+            subscription._is_ordered,
+            subscription._seen if subscription._is_ordered and not subscription.durable else 0,
+            subscription._retained,
+            subscription._lease_us,
+            subscription._instead,
+        )
+
     def _send_subscribe(self, subscription: Subscription) -> None:
         number = self._uplink.next_number()
-        text = render(subscription.filter)
-        terms = subscription.terms
-        frame = wire.control(
-            wire.Subscribe(
-                number,
-                subscription.id,
-                text,
-                subscription.durable,
-                subscription.since,
-                terms.is_shared,
-                terms.per,
-                terms.window,
-                terms.attempts_max,
-                terms.accept_within_us,
-                subscription._is_ordered,
-                subscription._seen if subscription._is_ordered and not subscription.durable else 0,
-                subscription._retained,
-                subscription._lease_us,
-            )
-        )
+        frame = wire.control(self._subscribe_message(number, subscription))
         if len(frame) - 4 > self._uplink.frame_max:
             self._let_go(subscription, self._uplink.too_long(len(frame) - 4))
         else:
             self._installing[number] = subscription
             self._uplink.send(frame)
             self._read_for_answers()
+
+    async def _change(self, subscription: Subscription, filter: str | Filter) -> None:
+        """Have another filter in the place of a subscription's."""
+        if subscription._is_ordered or subscription._is_of_past or subscription.terms.is_shared:
+            raise ValueRefused(
+                "what is in the total order, of the past alone or shared keeps its filter",
+                hint="subscribe to the other filter beside it",
+            )
+        await subscription.installed()
+        clear = filter_of(filter, self._schema)
+        made = clear if self._sealer is None else self._sealer.filter(clear)
+        if subscription._ended is not None:
+            raise subscription._ended
+        before = subscription.id, subscription.filter, subscription.granted, subscription._clear
+        id, durable = before[0], subscription.durable
+        name = durable_id(durable, made) if durable and id == durable_id(durable, before[1]) else id
+        if name != id and name in self._intake.subscriptions:
+            raise BrokerRefused(f"there is a subscription {name!r} already")
+        self._set_filter(subscription, name, made, made, clear)
+        subscription._instead = id
+        try:
+            await self._request(lambda number: self._subscribe_message(number, subscription))
+        except BrokerRefused:
+            if self._intake.subscriptions.get(name) is subscription:
+                self._set_filter(subscription, *before)
+            raise
+        finally:
+            subscription._instead = ""
+
+    def _set_filter(
+        self, subscription: Subscription, id: str, filter: Filter, granted: Filter, clear: Filter
+    ) -> None:
+        if id != subscription.id:
+            self._intake.rename(subscription, id)
+        subscription.filter, subscription.granted, subscription._clear = filter, granted, clear
 
     def _let_go(self, subscription: Subscription, error: FairleadError, *, forgotten: bool = False) -> None:
         self._intake.drop(subscription, forgotten=forgotten)

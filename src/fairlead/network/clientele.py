@@ -202,10 +202,15 @@ class Clientele:
         if message.durable or message.since is not None or message.ordered:
             self._durability.subscribe(session, message, filter, now)
         else:
-            recall = self._retaining.begin(session, message.id, message.filter, wanted=message.retained)
-            self._interests.call(calls.Subscribe(session.client, message.id, filter), now)
+            changes = message.instead == message.id
+            wanted = message.retained and not changes
+            recall = self._retaining.begin(session, message.id, message.filter, wanted=wanted)
+            call = calls.Change if changes else calls.Subscribe
+            self._interests.call(call(session.client, message.id, filter), now)
             self._barriers.answer(session, message.number, patient=False, recall=recall)
             if (tracer := self._outgoing.tracing.tracer) is not None:
+                if changes:
+                    tracer.unsubscribed(session.client, message.id)
                 tracer.subscribed(session.client, message.id, filter)
         if not message.durable:
             self._hold(session, "subscription", message, filter)

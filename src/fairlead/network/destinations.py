@@ -20,6 +20,7 @@ from fairlead.model.packed import pack, unpack
 from fairlead.model.values import ABSENT, key_of
 from fairlead.network import wire
 from fairlead.network.backpressure import Stuck
+from fairlead.network.formers import Former, ids_at, take_back
 from fairlead.network.once import Once
 from fairlead.network.outbox import Outbox
 from fairlead.network.outflow import Outflow, Step, To
@@ -82,7 +83,7 @@ class Durable(Outbox):
             "ends",
             "name",
         ),
-        *("dropped", "granted", "subscriptions"),
+        *("dropped", "former", "granted", "subscriptions"),
     )
 
     def __init__(
@@ -122,6 +123,8 @@ class Durable(Outbox):
         self._changed = False
         self.subscriptions: dict[str, tuple[Filter, int]] = {}
         """As they were requested, each with the first record that it is about."""
+        self.former: dict[str, Former[Filter]] = {}
+        """The filters that they had for records that are not dealt with, under ids of their own."""
         self.granted: dict[str, Filter] = {}
         """The filters in effect, where the access policy narrows them."""
         self.claimed: set[str] = set()
@@ -313,12 +316,13 @@ class Durable(Outbox):
             if self.is_idle and offset != NO_OFFSET:
                 self.meet(offset)
         elif offset == NO_OFFSET:
+            ids = self._ids_now(recipient) if self.former else recipient.ids
             if not self.live or session.is_full:
-                self._counters.dropped += 1
-            else:
+                self._counters.dropped += bool(ids)
+            elif ids:
                 self._counters.delivered += 1
-                session.send(wire.deliver(0, recipient.ids, packed))
-        elif self.live and (self.room <= 0 or session.is_full or recipient.part[1] > 1):
+                session.send(wire.deliver(0, ids, packed))
+        elif self.live and (self.former or self.room <= 0 or session.is_full or recipient.part[1] > 1):
             self.fall_behind(offset)
             session.wait_for_turn()
         elif self.live:
@@ -331,12 +335,14 @@ class Durable(Outbox):
         if self.assignments is not None:
             self._deliver_assigned(offset, recipient, packed)
             return
-        session = self._session
+        session, ids = self._session, recipient.ids
         if session is None:
             if self.is_idle and offset != NO_OFFSET:
                 self.meet(offset)
             return
         if offset == NO_OFFSET:
+            if self.former and not (ids := self._ids_now(recipient)):
+                return
             if not self.live or session.is_full:
                 self._counters.dropped += 1
                 if self.ends:
@@ -344,14 +350,21 @@ class Durable(Outbox):
                 return
         elif not self.live:
             return
-        elif self.room <= 0 or session.is_full:
+        elif self.former or self.room <= 0 or session.is_full:
             self.fall_behind(offset)
+            if self.former:
+                session.wait_for_turn()
             return
         else:
             self.unconfirmed[offset] = None
-            self._trace(recipient.ids, packed)
+            self._trace(ids, packed)
         self._counters.delivered += 1
-        session.send(wire.deliver(offset + 1, recipient.ids, packed))
+        session.send(wire.deliver(offset + 1, ids, packed))
+
+    def _ids_now(self, recipient: Recipient) -> bytes:
+        """The head of a delivery of what is in no log: it is for the present filters; empty where none matches."""
+        ids = tuple(id for id in recipient.subscriptions if id in self.subscriptions)
+        return wire.deliver_head(ids, recipient.part) if ids else b""
 
     def _trace(self, head: bytes, packed: bytes) -> None:
         """Trace that a record of the log is handed out."""
@@ -446,12 +459,13 @@ class Durable(Outbox):
         self.looked = min(self.looked, end)
         for id, (filter, since) in self.subscriptions.items():
             self.subscriptions[id] = (filter, min(since, end))
+        take_back(self.former, end)
 
     def deliveries_of(self, record: Record) -> list[tuple[bytes, bytes]]:
         """The deliveries of a record, each with its head: none, one, or one for each version."""
         packed = notification_in(record)
         mine = [
-            (tuple(id for id in each.subscriptions if record.offset >= self.subscriptions[id][1]), each)
+            (ids_at(record.offset, each.subscriptions, self.subscriptions, self.former), each)
             for each in self._router.recipients_of(record, self)
         ]
         mine = [(ids, each) for ids, each in mine if ids]

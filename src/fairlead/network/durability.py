@@ -35,10 +35,12 @@ from fairlead.network.catch_up import CatchUp
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Durable
 from fairlead.network.dispatch import Dispatch
+from fairlead.network.formers import Former, end_former, retire
 from fairlead.network.guard import Guard, principal_from_json, principal_to_json
 from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
 from fairlead.network.ledger import (
+    Changed,
     Died,
     Leased,
     Owned,
@@ -112,6 +114,11 @@ class Durability:
                 durable.subscriptions[id] = (filter, since)
                 self._outgoing.memory.hold_lasting(name, id, size_of(text, filter))
                 self._interests.recall_durable(durable.client, id, filter, now)
+            for id, former in self._persistence.state.former.get(name, {}).items():
+                filter = self._interests.filter(former.filter)
+                durable.former[id] = Former(filter, *former[1:])
+                self._outgoing.memory.hold_lasting(name, id, size_of(former.filter, filter))
+                self._interests.recall_durable(durable.client, id, filter, now)
 
     def _recall_accounts(self, durable: Durable) -> None:
         accounts = self._persistence.state.accounts.get(durable.name)
@@ -136,18 +143,21 @@ class Durability:
         name = _name_of(session, message.id) if ends else message.durable
         durable = self._durables.get(name)
         known = None if durable is None else durable.subscriptions.get(message.id)
-        if known is not None and known[0] != filter:
+        changes = durable is not None and message.instead in durable.subscriptions
+        if known is not None and known[0] != filter and message.instead != message.id:
             raise ValueRefused(f"the id {message.id!r} is taken")
-        if durable is not None and known is None:
+        if durable is not None and (known is None or changes):
             claimed = durable.claimed if session in durable.members else set()
-            if others := durable.subscriptions.keys() - claimed:
+            if others := durable.subscriptions.keys() - claimed - {message.instead}:
                 raise self._asks_for_more(durable, others)
         terms = self._terms(durable, session, message, ends=ends)
         granted = self._broker.seam.grant(session.client, "subscribe", filter, now)
         if isinstance(granted, Refusal):
             raise granted.exception()
         self._own(session, name, now, ends=ends)
-        if durable is None or known is None:
+        if durable is not None and changes and (known is None or known[0] != filter):
+            self._change(durable, message, filter, now)
+        elif durable is None or known is None:
             durable = self._subscribed(durable, name, message, filter, now)
         elif session not in durable.members:
             self._interests.regrant(durable.client, now)
@@ -165,7 +175,7 @@ class Durability:
             message.id,
             message.filter,
             wanted=message.retained,
-            is_new=known is None,
+            is_new=known is None and not changes,
             patient=patient,
         )
         self._barriers.answer(
@@ -251,6 +261,14 @@ class Durability:
                 self._persistence.note(Owned(name, text), now)
         self._guard.bind(f"d:{name}", principal, now)
 
+    def _takes_too_much(self) -> ValueRefused:
+        memory = self._outgoing.memory
+        return ValueRefused(
+            f"the filters of durable subscribers take {memory.lasting:,} bytes, and half of"
+            f" {memory.budget:,} is what they may take here",
+            hint="end durable subscribers nobody needs, or let the operator raise [limits] memory_bytes",
+        )
+
     def _subscribed(
         self, durable: Durable | None, name: str, message: wire.Subscribe, filter: Filter, now: int
     ) -> Durable:
@@ -262,11 +280,7 @@ class Durability:
             raise ValueRefused(f"the durable subscriber {name!r} is just being removed", hint="try again")
         memory, size = self._outgoing.memory, size_of(message.filter, filter)
         if not ends and not memory.may_last(size):
-            raise ValueRefused(
-                f"the filters of durable subscribers take {memory.lasting:,} bytes, and half of"
-                f" {memory.budget:,} is what they may take here",
-                hint="end durable subscribers nobody needs, or let the operator raise [limits] memory_bytes",
-            )
+            raise self._takes_too_much()
         if durable is None and message.after:
             since = min(message.after, self._dispatch.end)
         elif durable is None:
@@ -284,6 +298,59 @@ class Durability:
         durable.granted.pop(message.id, None)
         self._interests.call(calls.Subscribe(durable.client, message.id, filter), now)
         return durable
+
+    def _change(self, durable: Durable, message: wire.Subscribe, filter: Filter, now: int) -> None:
+        """Change a filter in one step: what is in the log is for the one before, what comes next for the new one.
+
+        The one before stays until its records are dealt with, so that no broker has neither at any moment.
+        """
+        if durable.terms.is_shared:
+            raise ValueRefused(
+                f"the members of the shared subscriber {durable.name!r} have one filter, and none changes it alone"
+            )
+        memory, size = self._outgoing.memory, size_of(message.filter, filter)
+        if not durable.ends and not memory.may_last(size):
+            raise self._takes_too_much()
+        at, old, new, client = self._dispatch.end, message.instead, message.id, durable.client
+        if not durable.ends:
+            self._persistence.note(Changed(durable.name, old, new, render(filter), at), now)
+            memory.hold_lasting(durable.name, new, size)
+        before = durable.subscriptions[old][0]
+        kept = retire(durable.subscriptions, durable.former, old, new, at)
+        durable.subscriptions[new] = (filter, at)
+        for known in (durable.claimed, durable.acknowledged):
+            known.discard(old)
+        durable.granted.pop(old, None)
+        if kept:
+            if not durable.ends:
+                memory.hold_lasting(durable.name, kept, size_of(render(before), before))
+            self._interests.call(calls.Subscribe(client, kept, before, lasting=True), now)
+        self._interests.call(calls.Change(client, new, filter), now)
+        if old != new:
+            self._interests.call(calls.Unsubscribe(client, old), now)
+            if not durable.ends:
+                memory.release_lasting(durable.name, old)
+        self._retaining.end(client, old)
+        if (tracer := self._outgoing.tracing.tracer) is not None:
+            tracer.unsubscribed(client, old)
+            if kept:
+                tracer.subscribed(client, kept, before)
+            tracer.subscribed(client, new, filter)
+
+    def _end_formers(self, durable: Durable, now: int) -> None:
+        """End the former filters whose records are all dealt with."""
+        done = durable.cursor(self._dispatch.reached)
+        for id in [id for id, each in durable.former.items() if each.until <= done]:
+            if not durable.ends:
+                self._persistence.note(Unsubscribed(durable.name, id), now)
+            self._end_former(durable, id, now)
+
+    def _end_former(self, durable: Durable, id: str, now: int) -> None:
+        for ended in end_former(durable.former, id):
+            if (tracer := self._outgoing.tracing.tracer) is not None:
+                tracer.unsubscribed(durable.client, ended)
+            self._outgoing.memory.release_lasting(durable.name, ended)
+            self._interests.call(calls.Unsubscribe(durable.client, ended), now)
 
     def unsubscribe(self, requester: ClientSession, name: str, id: str, now: int) -> None:
         """End a subscription of a durable subscriber; without an id, or with the last one, the subscriber
@@ -311,6 +378,7 @@ class Durability:
             durable.acknowledged.discard(id)
             self._outgoing.memory.release_lasting(name, id)
             self._interests.call(calls.Unsubscribe(durable.client, id), now)
+            self._end_former(durable, id, now)
             self._retaining.end(durable.client, id)
             self._dispatch.after_sync(lambda: self.serve(durable))
 
@@ -351,6 +419,8 @@ class Durability:
         self._catch_up.pass_over(self._durables.values())
         for durable in list(self._durables.values()):
             self._bound(durable, now)
+            if durable.former:
+                self._end_formers(durable, now)
             if durable.assignments is not None:
                 for place in durable.assignments.overdue(now):
                     self._bury(durable, place, "not accepted in time", now)
@@ -412,7 +482,7 @@ class Durability:
         return durable
 
     def _end(self, durable: Durable) -> None:
-        for id in durable.subscriptions:
+        for id in (*durable.subscriptions, *durable.former):
             self._outgoing.memory.release_lasting(durable.name, id)
         if (tracer := self._outgoing.tracing.tracer) is not None:
             tracer.unsubscribed(durable.client)

@@ -68,6 +68,8 @@ class Intake:
         self.subscriptions: dict[str, Subscription] = {}
         self.waiting = 0
         """The number of deliveries that have come and not been taken."""
+        self._former: dict[str, str] = {}
+        """By the id that a subscription had before it was changed, the id that it has now."""
         self._durables: dict[str, _Durable] = {}
         self._accepts: dict[str, list[int]] = {}
 
@@ -82,19 +84,39 @@ class Intake:
             durable.let_go.discard(subscription.id)
             durable.forgotten.discard(subscription.id)
 
+    def rename(self, subscription: Subscription, id: str) -> None:
+        """A subscription has another id. What is under way under the one before is for it, too."""
+        before, subscription.id = subscription.id, id
+        del self.subscriptions[before]
+        self.subscriptions[id] = subscription
+        self._former.pop(id, None)
+        self._former[before] = id
+        durable = self._durables.get(subscription.durable)
+        if durable is not None:
+            durable.let_go.discard(id)
+            durable.forgotten.discard(id)
+
+    def _id_now(self, id: str) -> str:
+        while id not in self.subscriptions and id in self._former:
+            id = self._former[id]
+        return id
+
     def drop(self, subscription: Subscription, *, forgotten: bool = False) -> None:
         """Have it no longer. What has come for it and was not taken is accepted only if it is ended for good."""
         self.subscriptions.pop(subscription.id, None)
+        before = {id for id in self._former if self._id_now(id) == subscription.id}
         untaken = subscription._untaken()
         durable = self._durables.get(subscription.durable)
         if durable is not None and forgotten:
-            durable.forgotten.add(subscription.id)
+            durable.forgotten |= {subscription.id, *before}
             for each in untaken:
                 self.settle(each)
         elif durable is not None:
-            durable.let_go.add(subscription.id)
+            durable.let_go |= {subscription.id, *before}
             if untaken:
                 durable.untaken = durable.untaken or subscription.id
+        for id in before:
+            del self._former[id]
 
     def of(self, durable: str) -> list[Subscription]:
         """The subscriptions of a durable subscriber."""
@@ -140,6 +162,8 @@ class Intake:
         ids, is_retained = wire.retained_in(ids)
         ids, attempt = wire.attempt_in(ids)
         ids, part = wire.part_in(ids)
+        if self._former:
+            ids = sorted({*map(self._id_now, ids)})
         found = [self.subscriptions[id] for id in ids if id in self.subscriptions]
         if not is_retained and any(each._is_of_past for each in found):
             found = [each for each in found if not each._is_of_past]

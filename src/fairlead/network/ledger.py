@@ -39,6 +39,7 @@ from fairlead.log.records import (
     parse_stamp,
 )
 from fairlead.model.packed import identity_bytes, identity_in
+from fairlead.network.formers import Former, end_former, retire, take_back
 from fairlead.network.incarnations import lineage_of, valid_end
 
 __all__ = [
@@ -47,8 +48,10 @@ __all__ = [
     "Accepted",
     "Accounts",
     "Attempts",
+    "Changed",
     "Died",
     "DurableSubscription",
+    "Formerly",
     "Heard",
     "InterestsChanged",
     "Keeping",
@@ -114,6 +117,27 @@ class Subscribed(Struct, frozen=True, array_like=True, tag=True):
     id: str
     filter: str
     since: int
+
+
+class Changed(Struct, frozen=True, array_like=True, tag=True):
+    """A subscription of a durable subscriber has another filter from a record on, and perhaps another id."""
+
+    durable: str
+    id: str
+    now: str
+    filter: str
+    at: int
+
+
+class Formerly(Struct, frozen=True, array_like=True, tag=True):
+    """The filter that a subscription had for the records from one up to, and without, another."""
+
+    durable: str
+    id: str
+    filter: str
+    since: int
+    until: int
+    now: str
 
 
 class Owned(Struct, frozen=True, array_like=True, tag=True):
@@ -301,6 +325,8 @@ class Sealed(Struct, frozen=True, array_like=True, tag=True):
 
 Change: TypeAlias = (
     Subscribed
+    | Changed
+    | Formerly
     | Owned
     | Unsubscribed
     | Termed
@@ -441,6 +467,8 @@ class State:
     """The durable state of a broker."""
 
     durables: dict[str, dict[str, DurableSubscription]] = field(default_factory=dict)
+    former: dict[str, dict[str, Former[str]]] = field(default_factory=dict)
+    """By durable subscriber, the filters that its subscriptions had for records that it has not dealt with."""
     accounts: dict[str, Accounts] = field(default_factory=dict)
     """By durable subscriber, where it has terms, or has failed on something."""
     owners: dict[str, str] = field(default_factory=dict)
@@ -472,14 +500,17 @@ class State:
             case Subscribed(durable, id, filter, since):
                 self.durables.setdefault(durable, {})[id] = DurableSubscription(filter, since)
             case Unsubscribed(durable, ""):
-                for each in (self.durables, self.owners, self.accounts, self.leases):
+                for each in (self.durables, self.former, self.owners, self.accounts, self.leases):
                     each.pop(durable, None)
+            case Changed() | Formerly():
+                self._apply_former(change)
             case Owned() | Leased() | Willed():
                 self._apply_term(change)
             case Termed() | Attempts() | Died() | Accepted() | Redriven():
                 self.accounts.setdefault(change.durable, Accounts()).apply(change)
             case Unsubscribed(durable, id):
                 self.durables.get(durable, {}).pop(id, None)
+                end_former(self.former.get(durable, {}), id)
             case InterestsChanged(name, added, removed, advertisements):
                 self.parting.pop(name, None)
                 interests = self.neighbours.setdefault(name, Neighbour()).interests(
@@ -519,6 +550,20 @@ class State:
                 self.opened = Opened(lineage, broker, log)
             case Keeping() | Retained():
                 self._apply_retained(change)
+
+    def _apply_former(self, change: Changed | Formerly) -> None:
+        former = self.former.setdefault(change.durable, {})
+        if isinstance(change, Formerly):
+            former[change.id] = Former(change.filter, change.since, change.until, change.now)
+            return
+        subscriptions = self.durables.setdefault(change.durable, {})
+        retire(subscriptions, former, change.id, change.now, change.at)
+        subscriptions[change.now] = DurableSubscription(change.filter, change.at)
+
+    def take_back(self, end: int) -> None:
+        """The log ends here: no filter was changed behind it."""
+        for former in self.former.values():
+            take_back(former, end)
 
     def _apply_retained(self, change: Keeping | Retained) -> None:
         if isinstance(change, Keeping):
@@ -564,6 +609,9 @@ class State:
         for durable, subscriptions in self.durables.items():
             for id, (filter, since) in subscriptions.items():
                 yield Subscribed(durable, id, filter, since)
+        for durable, former in self.former.items():
+            for id, each in former.items():
+                yield Formerly(durable, id, *each)
         for durable, lease in self.leases.items():
             yield Leased(durable, lease)
         yield from self.wills.values()
@@ -748,6 +796,7 @@ class Ledger:
         if self._unsafe or self.log.cursors.changed:
             self.log.reserve.release()
         again = [_before(end, change) for _, change in self._unsafe]
+        self.state.take_back(end)
         for change in again:
             self.state.apply(change)
         offsets = self._append([(STATE, _encoder.encode(each)) for each in again], now)
@@ -1031,6 +1080,8 @@ def _before(end: int, change: Change) -> Change:
     """The change, as it is where the log ends here: what comes next comes after it."""
     if isinstance(change, Subscribed) and change.since > end:
         return msgspec.structs.replace(change, since=end)
+    if isinstance(change, Changed) and change.at > end:
+        return msgspec.structs.replace(change, at=end)
     return change
 
 

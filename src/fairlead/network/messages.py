@@ -202,6 +202,8 @@ class Subscribe(_Message, frozen=True):
     """Whether the values come first that channels retain."""
     lease: int = 0
     """For how long the durable subscriber is kept while nobody is there, in microseconds; 0: until it is ended."""
+    instead: str = ""
+    """The id of the subscription that this one takes the place of, in one step, if it is there."""
 
 
 class Unsubscribe(_Message, frozen=True):

@@ -98,6 +98,9 @@ class Subscription:
         self.id, self.filter, self.durable, self.since = id, filter, durable, since
         self._retained = False
         """Whether retained values come first."""
+        self._instead = ""
+        """The id at the broker of the subscription that this one takes the place of, while that is asked for."""
+        self._changing: asyncio.Lock | None = None
         self._is_of_past = False
         """Whether nothing else comes."""
         self._lease_us = 0
@@ -157,6 +160,17 @@ class Subscription:
     async def installed(self) -> None:
         """Return when every broker that has to know of it does."""
         await asyncio.shield(self._begin())
+
+    async def change(self, filter: str | Filter) -> None:
+        """Have another filter, in one step: what both filters match is delivered once, at every moment.
+
+        When it returns, every broker that has to know of the new filter does. A durable subscriber gets what was
+        published before by the filter before, whether or not it is there. What has arrived stays.
+        """
+        if self._changing is None:
+            self._changing = asyncio.Lock()
+        async with self._changing:
+            await self._client._change(self, filter)
 
     def _begin(self) -> asyncio.Future[None]:
         if self._installed is None:

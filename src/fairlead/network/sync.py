@@ -694,6 +694,14 @@ class Subscription(_Reading):
                 return
             yield notification
 
+    def change(self, filter: str | Filter) -> None:
+        """Have another filter, in one step: what both filters match is delivered once, at every moment.
+
+        When it returns, every broker that has to know of the new filter does. A durable subscriber gets what was
+        published before by the filter before, whether or not it is there. What has arrived stays.
+        """
+        self._client._wait(self._subscription.change(filter))
+
     def advance(self, to: Since) -> None:
         """Of an ordered subscription: no event before an instant will be published any more. What is on its way is
         waited for."""
