@@ -502,9 +502,7 @@ class State:
             case Unsubscribed(durable, ""):
                 for each in (self.durables, self.former, self.owners, self.accounts, self.leases):
                     each.pop(durable, None)
-            case Changed() | Formerly():
-                self._apply_former(change)
-            case Owned() | Leased() | Willed():
+            case Owned() | Leased() | Willed() | Changed() | Formerly():
                 self._apply_term(change)
             case Termed() | Attempts() | Died() | Accepted() | Redriven():
                 self.accounts.setdefault(change.durable, Accounts()).apply(change)
@@ -587,8 +585,10 @@ class State:
                     broker: (incarnation, position) for broker, incarnation, position in positions
                 }
 
-    def _apply_term(self, change: Owned | Leased | Willed) -> None:
+    def _apply_term(self, change: Owned | Leased | Willed | Changed | Formerly) -> None:
         match change:
+            case Changed() | Formerly():
+                self._apply_former(change)
             case Owned(durable, principal):
                 self.owners[durable] = principal
             case Leased(durable, lease) if lease:
