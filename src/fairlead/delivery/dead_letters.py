@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Final
 
 from fairlead.model import Notification
+from fairlead.model.letters import DEAD
 
 __all__ = ["DEAD", "letter_of", "producer_of_letters"]
-
-DEAD: Final = "dead"
-"""The type of dead letters."""
 
 
 def producer_of_letters(subscriber: str) -> str:

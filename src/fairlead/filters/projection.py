@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fairlead.filters.filter import EVERYTHING, And, Filter, Not, Or
 from fairlead.filters.naming import Attributes
 
-__all__ = ["projected", "with_leaves"]
+__all__ = ["projected", "silent_about", "with_leaves"]
 
 
 def with_leaves(filter: Filter, leaf: Callable[[Filter], Filter], *, positive: bool = True) -> Filter:
@@ -30,3 +30,12 @@ def projected(filter: Filter, names: frozenset[str]) -> Filter:
         return EVERYTHING if read.is_whole or not read.names <= names else each
 
     return with_leaves(filter, leaf)
+
+
+def silent_about(filter: Filter, names: frozenset[str]) -> Filter:
+    """A filter about all attributes but these: some values of them would do."""
+
+    def leaf(each: Filter) -> Filter:
+        return EVERYTHING if Attributes.of(each).reading(names) else each
+
+    return with_leaves(filter, leaf) if names else filter

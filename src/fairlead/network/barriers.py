@@ -114,6 +114,8 @@ class Barriers:
         self.recalled: Callable[[wire.Barrier, str], bool] = lambda barrier, source: False
         """Called with a barrier that recalls retained values, and where it came from, when all before it is
         synced; whether it is to wait until this broker itself has answered."""
+        self.disclosed: Callable[[wire.Barrier, str], wire.Barrier] = lambda barrier, neighbour: barrier
+        """What a neighbour is told of a barrier that recalls retained values. Theirs to say."""
         self._unheard: set[BarrierKey] = set()
         """Those that recall retained values, and that some broker has not answered."""
         self._passed: BarrierKey = (origin, 0)
@@ -361,9 +363,12 @@ class Barriers:
         return link.session if link is not None and link.ready else None
 
     def _pass(self, wave: Wave, name: str) -> None:
-        session = self._session(wave, name)
-        if session is not None:
-            session.tell(wave.message)
+        session, message = self._session(wave, name), wave.message
+        if session is None:
+            return
+        if isinstance(message, wire.Barrier) and (message.recall or message.keys):
+            message = self.disclosed(message, name)
+        session.tell(message)
 
     def _strike(self, wave: Wave, name: str) -> None:
         wave.waiting.discard(name)

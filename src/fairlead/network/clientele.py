@@ -14,6 +14,7 @@ from fairlead.broker import messages as calls
 from fairlead.delivery.discovery import Discovered, Discovery, What, check_what
 from fairlead.errors import FairleadError, Forbidden, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
+from fairlead.filters.projection import silent_about
 from fairlead.network import wire
 from fairlead.network.barriers import Barriers
 from fairlead.network.bounds import check_filter, check_subscriptions, check_text, size_of
@@ -454,15 +455,18 @@ class Clientele:
     def _look_for(self, session: ClientSession, what: What, discovery: Discovery) -> None:
         """Take the entries of all others into account."""
         seam = self._broker.seam
+        # A subscriber may not learn from what others offer what is in attributes that it may not read.
+        hidden = seam.hidden(session.client) if what == "offers" else frozenset()
         for interest, destination in self._broker.entries if what == "wants" else self._broker.advertisements:
             if destination == session.client or (
                 what == "wants" and not seam.reaches(session.client, interest.filter)
             ):
                 continue
+            filter = seam.undeclare(interest.filter)
+            told = silent_about(filter, hidden)
             # A client's own entry is what it asked for; that of a neighbour may stand for several.
-            if not discovery.add(
-                seam.undeclare(interest.filter), exact=destination not in self._broker.links
-            ):
+            is_exact = destination not in self._broker.links and told == filter
+            if not discovery.add(told, exact=is_exact):
                 return
 
     def _tell_discovered(self, session: ClientSession, id: str) -> None:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
 from fairlead.delivery.assigning import Terms
 from fairlead.delivery.dead_letters import letter_of
-from fairlead.errors import Gone, NotThere, ValueRefused
+from fairlead.errors import Forbidden, Gone, NotThere, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.log import Record
@@ -57,6 +58,7 @@ from fairlead.network.retaining import Retaining
 from fairlead.network.router import Router
 from fairlead.network.sessions import Outgoing
 from fairlead.rules import Refusal
+from fairlead.security import Principal
 
 __all__ = ["Durability"]
 
@@ -98,6 +100,7 @@ class Durability:
         self._durables, self._router, self._dispatch = durables, router, dispatch
         self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
         self._leaving, self._guard = leaving, guard
+        guard.decided = self.look_at_members
 
     def recall(self, now: int) -> None:
         """Restore the durable subscribers with their filters and cursors."""
@@ -154,6 +157,12 @@ class Durability:
         granted = self._broker.seam.grant(session.client, "subscribe", filter, now)
         if isinstance(granted, Refusal):
             raise granted.exception()
+        others = [] if durable is None or not terms.is_shared else durable.members
+        if not all(self._see_the_same(session, each, filter, now) for each in others):
+            raise Forbidden(
+                f"the members of the durable subscriber {name!r} may see something else than you:"
+                " who shares it sees the same"
+            )
         self._own(session, name, now, ends=ends)
         if durable is not None and changes and (known is None or known[0] != filter):
             self._change(durable, message, filter, now)
@@ -233,6 +242,39 @@ class Durability:
                 hint="all members give the same shared, per, window, attempts_max and accept_within",
             )
         return terms
+
+    def _see_the_same(self, one: ClientSession, other: ClientSession, filter: Filter, now: int) -> bool:
+        """Whether two clients get the same of what a filter matches, by their own rights."""
+        if self._guard.principal(one.client) == self._guard.principal(other.client):
+            return True
+        seam, clients = self._broker.seam, (one.client, other.client)
+        granted = {seam.grant(each, "subscribe", filter, now) for each in clients}
+        hidden = {seam.hidden(each) for each in clients}
+        return len(granted) == len(hidden) == 1 and not any(seam.withholds(each, now) for each in clients)
+
+    def look_at_members(self, now: int) -> None:
+        """The rights of clients have changed. A shared subscriber acts for one of its members; those who may not
+        see what that one sees are members no longer."""
+        for durable in [each for each in self._durables.values() if each.terms.is_shared]:
+            members = [each for each in durable.members if not each.ended]
+            if not members:
+                continue
+            owner = self._guard.principal(durable.client)
+            first = next(
+                (each for each in members if _is_lasting(self._guard.principal(each.client), owner)), None
+            )
+            if first is None:  # whoever subscribed last is gone
+                first = members[-1]
+                self._own(first, durable.name, now, ends=False)
+                self._interests.regrant(durable.client, now)
+            for member in members:
+                if not all(
+                    self._see_the_same(member, first, filter, now)
+                    for filter, _ in durable.subscriptions.values()
+                ):
+                    reason = f"your rights differ from those of the other members of {durable.name!r}"
+                    member.tell(wire.Refused(0, reason, durable.name))
+                    self.detach(durable, member)
 
     def _attach(self, durable: Durable, session: ClientSession, terms: Terms, now: int) -> None:
         """A client is the subscriber from now on, instead of another one; or a member more, beside others."""
@@ -589,6 +631,11 @@ class Durability:
             durable.redrive(offset)
         self._dispatch.after_sync(lambda: self.serve(durable))
         return {"redriven": len(there), "gone": len(offsets) - len(there)}
+
+
+def _is_lasting(principal: Principal, owner: Principal) -> bool:
+    """Whether a durable subscriber that outlives credentials acts for a principal."""
+    return replace(principal, until=None) == owner
 
 
 def _name_of(session: ClientSession, id: str) -> str:

@@ -86,6 +86,8 @@ class Guard:
         """The delegations that principals have made by calls. The driver says in which file they are kept."""
         self.declared = DeclaredTypes()
         """The types that principals have declared by calls. The driver says in which file they are kept."""
+        self.decided: Callable[[int], None] = lambda now: None
+        """Called when clients may have other rights than before, after their subscriptions were granted anew."""
         self.is_exposed = False
         """Whether programs on other machines can do everything here. The driver's to say."""
         self.brokers: Sequence[str] | None = None
@@ -436,6 +438,7 @@ class Guard:
             self._look_at(session, now, has_changed=session.client in changed)
         for client in list(self._broker.clients):
             self._reconsider(client, now)
+        self.decided(now)
         for name, link in list(self._links.items()):
             principal = self._principals.get(name)
             if principal is not None and not self._rights(principal, now).allows("link"):

@@ -24,6 +24,7 @@ published after that is read in the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
@@ -32,7 +33,8 @@ from fairlead.broker import Broker
 from fairlead.channels import RetainedKey, RetainedValue, RetainedValues
 from fairlead.channels.retained import Rank, retained_key
 from fairlead.errors import FairleadError
-from fairlead.filters.filter import Filter
+from fairlead.filters.filter import NOTHING, Filter
+from fairlead.filters.language import render
 from fairlead.log.records import PUBLICATION, Stamp
 from fairlead.model import Notification
 from fairlead.model.order import Identity
@@ -222,7 +224,7 @@ class Retaining:
         self._without: dict[str, set[str]] = {}
         """By client, subscriptions that got no retained values."""
         self._jobs: list[_Job] = []
-        barriers.recalled = self.recalled
+        barriers.recalled, barriers.disclosed = self.recalled, self.disclosed
         self._before = once.pass_on
         """Looks at what is handed out before this does."""
         if self.is_on:
@@ -367,6 +369,18 @@ class Retaining:
         return Recipient(recipient.target, left, recipient.content, recipient.part, recipient.hidden)
 
     # -- barriers ----------------------------------------------------------------------------------------------
+
+    def disclosed(self, barrier: wire.Barrier, neighbour: str) -> wire.Barrier:
+        """A barrier as a neighbour is told it: of the filter, what it may know. The keys of values are hashes of
+        what is in them: of these, one that may not know everything is told none."""
+        if self._seam.discloses_all(neighbour):
+            return barrier
+        text = ""
+        if barrier.recall:
+            with suppress(FairleadError):
+                part = self._seam.disclose(neighbour, self._interests.filter(barrier.recall))
+                text = "" if part == NOTHING else render(part)
+        return msgspec.structs.replace(barrier, recall=text, keys=[])
 
     def recalled(self, barrier: wire.Barrier, source: str) -> bool:
         """A barrier recalls what is retained; whether it has to wait until this broker has answered."""

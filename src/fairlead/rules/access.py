@@ -15,6 +15,7 @@ from msgspec import structs
 from fairlead.errors import Forbidden
 from fairlead.filters import NOTHING, Filter
 from fairlead.model import Notification
+from fairlead.model.letters import died_in
 from fairlead.rules.administration import ANSWERS, refuse_change
 from fairlead.rules.rule import Depends, Refusal, Route, Rule
 from fairlead.security import AccessPolicy, Decision, Principal, Rights
@@ -201,9 +202,14 @@ class Access(Rule):
         )
 
     def narrow(self, route: Route, notification: Notification, source: str) -> Route:
-        if not self._policy.has_predicates:
+        died = died_in(notification)
+        if died is None and not self._policy.has_predicates:
             return route
-        shown = tuple(each for each in route.clients if self._may_get(each[0], notification))
+        shown = tuple(
+            each
+            for each in route.clients
+            if self._may_get(each[0], notification) and (died is None or self._may_see(each[0], died))
+        )
         return route if len(shown) == len(route.clients) else structs.replace(route, clients=shown)
 
     def _may_get(self, client: str, notification: Notification) -> bool:
@@ -211,6 +217,11 @@ class Access(Rule):
         if is_of_scopes(notification.producer):
             return True
         return self.rights(client, self._now).may_get(notification, self._now)
+
+    def _may_see(self, client: str, died: Notification) -> bool:
+        """Whether a client may have all of what a dead letter is about."""
+        rights = self.rights(client, self._now)
+        return rights.may_get(died, self._now) and died.without(rights.hidden) is died
 
     def grant(self, who: str, action: str, filter: Filter, now: int) -> Filter | Refusal:
         decision = self.decide(who, action, filter, now)

@@ -270,7 +270,7 @@ class Seam:
             names = ", ".join(map(repr, sorted(hidden)))
             reason = f"{who} may not read {names}, and a pattern reads whole notifications"
             return Refusal(reason, error=Forbidden)
-        if any(rule.withholds(who, now) for rule in self._narrowing):
+        if self.withholds(who, now):
             reason = f"what {who} gets depends on predicates of its roles, and a pattern reads whole streams"
             return Refusal(reason, PART_HINT, Forbidden)
         for filter in filters if self.grants else ():
@@ -280,6 +280,10 @@ class Seam:
             if granted != filter:
                 return Refusal(f"{who} may subscribe to a part of {filter} only", PART_HINT, Forbidden)
         return None
+
+    def withholds(self, who: str, now: int) -> bool:
+        """Whether a rule may keep something from a subscriber that its subscriptions match."""
+        return any(rule.withholds(who, now) for rule in self._narrowing)
 
     def refuse_reading(self, who: str, names: Iterable[str]) -> Refusal | None:
         """The reason to refuse a condition that looks at these attributes: some are hidden from its subscriber."""

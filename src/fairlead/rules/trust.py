@@ -24,6 +24,7 @@ from fairlead.filters.projection import projected, with_leaves
 from fairlead.filters.simplify import meet
 from fairlead.filters.terms import Attribute
 from fairlead.model import Notification
+from fairlead.model.letters import died_in
 from fairlead.rules.integrated import CHANGE
 from fairlead.rules.rule import Depends, Form, Refusal, Route, Rule
 from fairlead.security import AccessPolicy
@@ -71,8 +72,11 @@ class Trust(Rule):
         return self._depends
 
     def handles(self, broker: str, notification: Notification) -> bool:
-        """Whether a broker handles a notification."""
-        return is_of_scopes(notification.producer) or self._limit(broker).matches(notification)
+        """Whether a broker handles a notification, and of a dead letter what it is about."""
+        if is_of_scopes(notification.producer):
+            return True
+        limit, died = self._limit(broker), died_in(notification)
+        return limit.matches(notification) and (died is None or limit.matches(died))
 
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
         if SEALED in notification.attributes:
@@ -84,7 +88,7 @@ class Trust(Rule):
     def mark(self, notification: Notification, now: int) -> Notification:
         if self._tunnel is None or is_of_scopes(notification.producer):
             return notification
-        handling = [each for each in self._trust.handles if self._limit(each).matches(notification)]
+        handling = [each for each in self._trust.handles if self.handles(each, notification)]
         return notification if self._connects(handling) else self._tunnel.seal(notification, handling)
 
     def _connects(self, handling: Sequence[str]) -> bool:
