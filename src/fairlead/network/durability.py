@@ -157,8 +157,8 @@ class Durability:
         granted = self._broker.seam.grant(session.client, "subscribe", filter, now)
         if isinstance(granted, Refusal):
             raise granted.exception()
-        others = [] if durable is None or not terms.is_shared else durable.members
-        if not all(self._see_the_same(session, each, filter, now) for each in others):
+        members = [] if durable is None or not terms.is_shared else durable.members
+        if not all(self._see_the_same(session, each, filter, now) for each in members):
             raise Forbidden(
                 f"the members of the durable subscriber {name!r} may see something else than you:"
                 " who shares it sees the same"
