@@ -115,7 +115,7 @@ class Barriers:
         """Called with a barrier that recalls retained values, and where it came from, when all before it is
         synced; whether it is to wait until this broker itself has answered."""
         self.disclosed: Callable[[wire.Barrier, str], wire.Barrier] = lambda barrier, neighbour: barrier
-        """What a neighbour is told of a barrier that recalls retained values. Theirs to say."""
+        """The part of a barrier for retained values that a neighbour is told. Theirs to say."""
         self._unheard: set[BarrierKey] = set()
         """Those that recall retained values, and that some broker has not answered."""
         self._passed: BarrierKey = (origin, 0)
