@@ -167,7 +167,7 @@ def test_an_object_without_an_encoding_can_be_published_in_order_too() -> None:
 
 @pytest.mark.parametrize("bounds", [{"since": Instant(0)}, {"until": Instant(END)}])
 def test_a_live_bus_has_no_places_in_the_order(bounds: dict[str, Instant]) -> None:
-    with pytest.raises(SubscriptionRefused, match="total order"):
+    with pytest.raises(SubscriptionRefused, match=r"total order|has no log"):
         Bus().subscribe("exists id", **bounds)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'live' or 'ordered'"):
         Bus(order="alive")  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead import Bus, Notification
 from fairlead.bus import bus as module
+from fairlead.bus.accepting import Attempt
 from fairlead.bus.transacting import Transaction
 from fairlead.errors import FairleadError, TransactionRefused
 
@@ -77,7 +78,9 @@ def test_a_transaction_is_published_as_a_whole_or_not_at_all(steps: list[tuple[s
 class OneByOne(Bus):
     """Publishes the members one after the other, until one is refused."""
 
-    def _publish_group(self, id: str, producer: str, members: list[Notification]) -> bool:
+    def _publish_group(
+        self, id: str, producer: str, members: list[Notification], accepted: list[Attempt]
+    ) -> bool:
         for index, each in enumerate(members):
             try:
                 self.publish(each)
@@ -107,8 +110,10 @@ class AtOnce(Bus):
 class Reversed(Bus):
     """Publishes the members in another order."""
 
-    def _publish_group(self, id: str, producer: str, members: list[Notification]) -> bool:
-        return super()._publish_group(id, producer, members[::-1])
+    def _publish_group(
+        self, id: str, producer: str, members: list[Notification], accepted: list[Attempt]
+    ) -> bool:
+        return super()._publish_group(id, producer, members[::-1], accepted)
 
 
 @pytest.mark.parametrize(("mutant", "members"), [(OneByOne, [5, 9]), (AtOnce, [5, 6]), (Reversed, [5, 6])])

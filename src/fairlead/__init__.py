@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         BusClosed,
         Delivery,
         Detection,
+        LogFile,
         NotAdvertised,
         Subscription,
         SubscriptionEnded,
@@ -84,6 +85,7 @@ __all__ = [
     "FilterSyntaxError",
     "Instant",
     "Interval",
+    "LogFile",
     "Multi",
     "NotAdvertised",
     "Notification",
@@ -125,8 +127,8 @@ __all__ = [
 
 _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "fairlead.bus": (
-        *("Advertisement", "Bus", "BusClosed", "Delivery", "Detection", "NotAdvertised", "Subscription"),
-        *("SubscriptionEnded", "SubscriptionRefused"),
+        *("Advertisement", "Bus", "BusClosed", "Delivery", "Detection", "LogFile", "NotAdvertised"),
+        *("Subscription", "SubscriptionEnded", "SubscriptionRefused"),
     ),
     "fairlead.channels": ("Channel", "Expires", "Retain"),
     "fairlead.conditions": ("Condition", "changes", "deviates"),

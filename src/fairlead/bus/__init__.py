@@ -28,12 +28,16 @@ are published: behind what was published at the instant where they end.
 **Subscribers.** Subscriptions made under one `subscriber` name are one subscriber's: they share a receiver
 (a callback or a queue), and a notification that matches several of them is delivered once, with their ids.
 A subscription without that name is a subscriber of its own.
+
+**Log.** With `log="directory"`, what is published is in a log before anybody is notified of it. Subscriptions may
+begin in the past, and a `durable` subscriber goes on where it was, in a later process, too.
 """
 
 from __future__ import annotations
 
 from fairlead.bus.bus import Bus
 from fairlead.bus.handles import Advertisement, Detection, Subscription
+from fairlead.bus.history import DurableStatus, LogFile
 from fairlead.bus.receivers import Delivery
 from fairlead.bus.statistics import BusStatistics
 from fairlead.errors import BusClosed, NotAdvertised, SubscriptionEnded, SubscriptionRefused
@@ -45,6 +49,8 @@ __all__ = [
     "BusStatistics",
     "Delivery",
     "Detection",
+    "DurableStatus",
+    "LogFile",
     "NotAdvertised",
     "Subscription",
     "SubscriptionEnded",

@@ -22,7 +22,7 @@ from fairlead.model.values import ABSENT, key_of
 if TYPE_CHECKING:
     from fairlead.audit.recorder import Recorder
 
-__all__ = ["Accepting", "Bury"]
+__all__ = ["Accepting", "Attempt", "Bury"]
 
 Bury = Callable[[Delivery, int, str], None]
 """A function for dead deliveries: called with the delivery, its number of attempts, and the reason."""
@@ -32,7 +32,7 @@ ALONE = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class Attempt:
     """One attempt at an ordinal, by one member."""
 
     receiver: Accepting
@@ -88,6 +88,11 @@ class Accepting(Receiver):
             self._assignments.join(ALONE)
             self._queues[ALONE] = deque()
 
+    @property
+    def durable(self) -> str:
+        """The name of a durable subscriber; empty where it is none."""
+        return ""
+
     def check_terms(self, terms: Terms | None) -> None:
         if terms != self.terms:
             raise SubscriptionRefused(
@@ -127,8 +132,7 @@ class Accepting(Receiver):
                     delivery.version,
                     delivery.moved_to,
                 )
-            ordinal = self._ordinals
-            self._ordinals += 1
+            ordinal = self._ordinal_of(delivery)
             self._deliveries[ordinal] = delivery
             handout = self._assignments.offer(ordinal, self._now(), self._key(delivery))
             if self._callback is None:
@@ -139,6 +143,25 @@ class Accepting(Receiver):
         assert handout is not None
         self._call(handout, delivery)
         return ("delivered",)
+
+    def _ordinal_of(self, delivery: Delivery) -> int:
+        """The ordinal of the next delivery."""
+        self._ordinals += 1
+        return self._ordinals - 1
+
+    def _settled(self, ordinal: int) -> None:
+        """An ordinal is settled: its delivery is no longer needed."""
+        del self._deliveries[ordinal]
+
+    def _handed_again(self, ordinal: int) -> None:
+        """An ordinal is handed out once more; `_assignments` counts its attempts."""
+
+    def _fill(self) -> None:
+        """Get more deliveries, where they come from elsewhere. Called without the lock."""
+
+    def _is_starved(self) -> bool:
+        """Whether `_fill` would bring more."""
+        return False
 
     def _call(self, handout: Handout[str], delivery: Delivery) -> None:
         """Call the callback until it does not fail, or the delivery is dead; what it raised last is raised."""
@@ -154,10 +177,12 @@ class Accepting(Receiver):
                     self._close([(handout.ordinal, f"{type(error).__name__}: {error}")])
                     raise
                 handout = again
+                with self._changed:
+                    self._handed_again(handout.ordinal)
             else:
                 with self._changed:
                     self._assignments.accept(ALONE, handout.ordinal)
-                    self._deliveries.pop(handout.ordinal, None)
+                    self._settled(handout.ordinal)
                 return
 
     def take(self, identity: str, timeout: float | None) -> Delivery:
@@ -166,13 +191,14 @@ class Accepting(Receiver):
         member = identity if self.terms.is_shared else ALONE
         until = None if timeout is None else time.monotonic() + timeout
         while True:
+            self._fill()
             with self._changed:
                 dead = [
                     (ordinal, "not accepted in time") for ordinal in self._assignments.overdue(self._now())
                 ]
                 self._assign()
                 found = None if dead else self._next(member)
-                if found is None and not dead:
+                if found is None and not dead and not self._is_starved():
                     if identity not in self.active:
                         raise SubscriptionEnded(f"subscription {identity!r} is closed")
                     if not self._changed.wait(self._step(until)) and self._is_over(until):
@@ -186,12 +212,12 @@ class Accepting(Receiver):
         queue = self._queues.get(member, deque())
         while queue:
             handout = queue.popleft()
-            attempt = _Attempt(self, member, handout.ordinal, handout.attempt)
+            attempt = Attempt(self, member, handout.ordinal, handout.attempt)
             if self._counts(attempt):
                 delivery = self._deliveries[handout.ordinal]
                 if handout.attempt == 1 and self.has_expired(delivery):
                     self._assignments.accept(member, handout.ordinal)
-                    del self._deliveries[handout.ordinal]
+                    self._settled(handout.ordinal)
                     self._assign()
                     continue
                 return replace(self._deliveries[handout.ordinal], attempt=handout.attempt, _settling=attempt)
@@ -211,25 +237,27 @@ class Accepting(Receiver):
 
     def _assign(self) -> None:
         for handout in self._assignments.assign(self._now()):
+            if handout.attempt > 1:
+                self._handed_again(handout.ordinal)
             self._queues[handout.member].append(handout)
             self._changed.notify_all()
 
     # -- what members say ------------------------------------------------------------------------------------
 
-    def _counts(self, attempt: _Attempt) -> bool:
+    def _counts(self, attempt: Attempt) -> bool:
         """Whether an attempt is the one under way."""
         return self._assignments.attempt(attempt.member, attempt.ordinal) == attempt.number
 
-    def _accept(self, attempt: _Attempt) -> bool:
+    def _accept(self, attempt: Attempt) -> bool:
         with self._changed:
             if not self._counts(attempt):
                 return False
             self._assignments.accept(attempt.member, attempt.ordinal)
-            del self._deliveries[attempt.ordinal]
+            self._settled(attempt.ordinal)
             self._assign()
             return True
 
-    def _reject(self, attempt: _Attempt, after: float | None, reason: str, *, again: bool) -> None:
+    def _reject(self, attempt: Attempt, after: float | None, reason: str, *, again: bool) -> None:
         if after is not None and self._clock is None:
             raise ValueRefused("a bus without a clock knows no delay", hint="Bus(clock=Instant.now)")
         if not again:
@@ -244,7 +272,7 @@ class Accepting(Receiver):
         if is_dead:
             self._close([(attempt.ordinal, reason or "rejected")])
 
-    def _renew(self, attempt: _Attempt) -> bool:
+    def _renew(self, attempt: Attempt) -> bool:
         with self._changed:
             return self._counts(attempt) and self._assignments.renew(
                 attempt.member, attempt.ordinal, self._now()
@@ -254,11 +282,13 @@ class Accepting(Receiver):
         """Publish the letters of dead deliveries, then settle those."""
         for ordinal, reason in dead:
             with self._changed:
-                delivery, count = self._deliveries[ordinal], self._assignments.counts[ordinal]
+                delivery, count = self._deliveries.get(ordinal), self._assignments.counts.get(ordinal)
+            if delivery is None or count is None:  # a durable subscriber has ended, and it comes again
+                continue
             self._bury(delivery, count.attempts, reason)
             with self._changed:
                 self._assignments.settle(ordinal)
-                del self._deliveries[ordinal]
+                self._settled(ordinal)
                 self._assign()
 
     def _key(self, delivery: Delivery) -> Hashable:

@@ -15,6 +15,9 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
     source        publication on demand
     scoping       who may see what, where the bus has scopes
     retaining     the last values of channels, for who subscribes later
+    history       the log of a bus that has one
+    durable       subscribers that go on where they were
+    replaying     that what is in the log is handed over again
     handles       what users hold: subscriptions, detections, advertisements
 """
 
@@ -30,20 +33,23 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
-from fairlead.bus.accepting import Accepting
+from fairlead.bus.accepting import Accepting, Attempt
 from fairlead.bus.advertising import Advertised
 from fairlead.bus.arriving import Arriving
 from fairlead.bus.changing import Changing
+from fairlead.bus.durable import Durable
 from fairlead.bus.expiring import Expiring
 from fairlead.bus.handing_over import ErrorHook, HandingOver, Handover
 from fairlead.bus.handles import Advertisement, Detection, Subscription
+from fairlead.bus.history import DurableStatus, History, LogFile
 from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
 from fairlead.bus.registry import Registry
+from fairlead.bus.replaying import Beginning, Replaying
 from fairlead.bus.requesting import Answer, Replies, Requester, Timeout, responding
 from fairlead.bus.retaining import Retaining
 from fairlead.bus.source import Source
 from fairlead.bus.statistics import COUNTED, BusStatistics
-from fairlead.bus.transacting import Transaction, grouped
+from fairlead.bus.transacting import Transaction, accepting_all, grouped
 from fairlead.channels import Channel, Channels
 from fairlead.conditions import Condition, condition_of
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
@@ -71,6 +77,7 @@ from fairlead.matching import Engine, engine_named
 from fairlead.model import Instant, Notification
 from fairlead.model.durations import seconds_of
 from fairlead.model.encoding import content_hash
+from fairlead.model.instants import Since, microseconds_of
 from fairlead.model.order import (
     BEGINNING,
     END,
@@ -129,6 +136,7 @@ class Bus:
     `rules` refuse publications and narrow whom they go to (`fairlead.rules`), besides advertisements.
     `scopes` say which component may see what (`fairlead.scopes`): producers and subscribers are components.
     `channels` say which quality of service notifications have, by their content (`fairlead.channels`).
+    `log` is a directory with what was published: it has history, and durable subscribers, also of later processes.
 
     `trace` records what happens, for `fairlead audit`: in a file with that name, complete when the bus is
     closed, or by calling a function with every event, under locks, so that it must not use the bus. What has
@@ -151,6 +159,7 @@ class Bus:
         rules: Iterable[Rule] = (),
         scopes: Scopes | System | None = None,
         channels: Iterable[Channel] = (),
+        log: str | os.PathLike[str] | LogFile | None = None,
     ) -> None:
         self._schema = schema
         self._clock = clock
@@ -196,6 +205,7 @@ class Bus:
                 hint="leave retain out of the channels",
             )
         self._handing_over.hidden = self._registry.hidden = self._seam.hidden
+        self._replaying = None if log is None else self._with_log(log)
         self._granted_by = self._seam.grant_version
         """The version of the rules that subscriptions were granted by."""
 
@@ -234,13 +244,14 @@ class Bus:
                 matched = self._matching(identified)
                 if is_request and self._scoped is None and not self._anybody(identified, matched):
                     raise _nobody()
+                offset = self._write(identified)
             except BaseException:
                 self._identities.forget(identity_of(identified))  # it is not here, and may come again
                 raise
             self._contents.remember(given)
             self._counts["published"] += 1
             before = self._pending()
-            failures = self._enter(identified, matched)
+            failures = self._enter(identified, matched, offset=offset)
             is_heard = self._pending() > before
             if self._hold(identified):
                 failures += self._release()
@@ -281,22 +292,34 @@ class Bus:
 
         return Typed(self, cls, self._schema)
 
-    def transaction(self, *, id: str | None = None, producer: str = "") -> Transaction:
+    def transaction(
+        self, *subscriptions: Subscription, id: str | None = None, producer: str = ""
+    ) -> Transaction:
         """A transaction: what is published with it takes place when its block ends without an error, or never.
 
         Its notifications are adjacent in the order of the bus; nobody is notified of one before. One that is
         refused refuses all. A transaction of the same producer and id is committed once. `producer` is that of
-        its notifications that have none.
+        its notifications that have none. What its block takes from `subscriptions` is accepted with it, or comes
+        again; with a durable subscriber and a log, also when the process is killed.
         """
         if self._is_ordered:
             raise TransactionRefused(
                 "on an ordered bus the time of each notification is its place",
                 hint='begin a transaction on a bus with order="live"',
             )
-        return Transaction(self, id, producer)
+        for each in subscriptions:
+            if not isinstance(each._receiver, Accepting):
+                raise TransactionRefused(
+                    f"deliveries to {each.subscriber!r} are not accepted",
+                    hint='subscribe(…, accept="each"), or durable="work"',
+                )
+        return Transaction(self, id, producer, subscriptions)
 
-    def _publish_group(self, id: str, producer: str, given: list[Notification]) -> bool:
-        """Publish all, or none; False where a group of this producer and id was published before."""
+    def _publish_group(
+        self, id: str, producer: str, given: list[Notification], accepted: list[Attempt]
+    ) -> bool:
+        """Publish all, and accept the deliveries, or nothing; False where a group of this producer and id was
+        published before."""
         members = [
             self._stamped(each if self._schema is None else self._schema.admit(each)) for each in given
         ]
@@ -311,6 +334,8 @@ class Bus:
             try:
                 taken = [self._seam.mark(each, self._now()) for each in given]
                 matched = [self._matching(each) for each in taken]
+                with accepting_all(accepted) as settled:
+                    offsets = self._write_group(taken, Identity(producer, id), settled)
             except BaseException:
                 self._forget_group(given)
                 raise
@@ -320,8 +345,8 @@ class Bus:
             before = len(pending)
             for each in given:
                 self._contents.remember(each)
-            for each, found in zip(taken, matched, strict=True):
-                failures += self._enter(each, found)
+            for each, found, offset in zip(taken, matched, offsets, strict=True):
+                failures += self._enter(each, found, offset=offset)
             added = [pending.pop() for _ in range(len(pending) - before)][::-1]
             handovers = [each for each in added if isinstance(each, Handover)]
             pending.extend(grouped(id, handovers) if len(handovers) == len(added) else added)
@@ -488,7 +513,8 @@ class Bus:
         if key is not None:
             self._change_due(key.time)
         if answer.is_public:
-            return self._enter(answer.notification, self._matching(answer.notification), key, answer.ids)
+            matched, offset = self._matching(answer.notification), self._write(answer.notification)
+            return self._enter(answer.notification, matched, key, answer.ids, offset=offset)
         self._handing_over.pending.extend(
             self._registry.handovers(answer.notification, [*answer.ids], key, is_public=False)
         )
@@ -500,6 +526,8 @@ class Bus:
         matched: tuple[list[str], Failures],
         key: OrderKey | None = None,
         query_ids: tuple[str, ...] = (),
+        *,
+        offset: int | None = None,
     ) -> list[Failed]:
         """Hand the next notification of the bus's one order, and what it completes, to those concerned."""
         if self._scoped is not None:
@@ -510,9 +538,9 @@ class Bus:
         if self._trace is not None:
             self._trace.published(notification, key)
         if self._retaining is not None:
-            self._retaining.take(notification, key)
+            self._retaining.take(notification, key, None if offset is None else offset + 1)
         self._handing_over.pending.extend(
-            self._registry.handovers(notification, [*matching, *query_ids], key)
+            self._registry.handovers(notification, [*matching, *query_ids], key, offset=offset)
         )
         failed: list[Failed] = [(failures, notification)] if failures else []
         if self._standing is not None:
@@ -608,8 +636,9 @@ class Bus:
         subscriber: str | None = None,
         maxsize: int | None = None,
         overflow: Overflow = "block",
-        since: Instant | None = None,
+        since: Since | None = None,
         until: Instant | None = None,
+        durable: str = "",
         on: str | Condition | None = None,
         accept: Literal["none", "each"] = "none",
         shared: bool = False,
@@ -627,6 +656,10 @@ class Bus:
         counted (`drop_oldest`).
 
         On an ordered bus it holds for order times in [since, until); what the watermark has passed is gone.
+
+        On a bus with a log, `since` begins in the past: what was published from then on comes first. `durable` is
+        the name of a subscriber that outlives the process: its deliveries are accepted, and who subscribes under
+        the name again, to the same filter, goes on where it was; `since` counts when it begins.
 
         `on` is a condition beside the filter, such as "celsius changes by 1, per room" (`fairlead.conditions`):
         of what matches, only what the condition lets pass is delivered.
@@ -646,13 +679,18 @@ class Bus:
         seconds = seconds_of(accept_within, "a time for accepting")
         within = 0 if seconds is None else round(seconds * 1_000_000)
         terms = Terms(shared, per, window, attempts_max, within)
-        accepting = self._accepting(callback, terms, accept, maxsize)
         check_callable(callback)
         parsed = self._parsed(filter)
         condition = None if on is None else condition_of(on)
-        if not self._is_ordered and (since is not None or until is not None):
+        if durable or (since is not None and not self._is_ordered):
+            self._check_history(durable, subscriber, condition)
+            retained = "no"
+        if durable:
+            subscriber, accept = durable, "each"
+        accepting = self._accepting(callback, terms, accept, maxsize, durable)
+        if not self._is_ordered and until is not None:
             raise SubscriptionRefused(
-                "`since` and `until` are times in the total order", hint='make the bus with order="ordered"'
+                "`until` is a time in the total order", hint='make the bus with order="ordered"'
             )
         with self._lock:
             self._check_open()
@@ -661,36 +699,47 @@ class Bus:
             )
             if existing is not None and not shared:
                 return existing
-            identity, receiver = self._registry.entrance(
-                callback, id, subscriber, maxsize, overflow, accepting=accepting
-            )
+            begins = self._begin_history(durable, subscriber, parsed, since)
+            try:
+                identity, receiver = self._registry.entrance(
+                    callback, id, subscriber, maxsize, overflow, accepting=accepting
+                )
+                granted = self._granted(subscriber or identity, "subscribe", parsed)
+            except BaseException:
+                if begins is not None and begins.is_new and self._replaying is not None:
+                    self._replaying.history.forget(durable)
+                raise
             if self.channels.expire and not self._is_ordered:
                 receiver.has_expired = self._expiring.has_expired
-            validity = self._admitted(since, until) if self._is_ordered else Validity()
+            validity = self._validity_of(since, until)
             name = identity if subscriber is None else subscriber
             if self._scoped is not None:
                 self._scoped.running.check_component(name)
-            granted = self._granted(name, "subscribe", parsed)
             if condition is not None and (refusal := self._seam.refuse_reading(name, condition.attributes)):
                 raise self._refused(refusal)
             if self._trace is not None:
                 self._trace.check(granted)
-            self._engine.add(identity, granted)
-            if validity != Validity():
-                self._validity[identity] = validity
             subscription = Subscription(self, identity, name, parsed, receiver, granted=granted, on=condition)
-            self._registry.add(subscription, is_joinable=subscriber is not None)
-            self._record_subscribed(subscription)
-            self._happened("sub", name, granted)
+            self._install(subscription, validity, is_joinable=subscriber is not None)
             if self._retaining is not None:
                 if retained == "send":
                     self._handing_over.pending.extend(self._retaining.handovers(subscription, self._routed))
                 else:
                     self._retaining.skip(subscription)
-        if self._retaining is not None:
+            self._replay(subscription, begins)
+        if self._retaining is not None or begins is not None:
             self._conclude([])
         self._tell_sources()
         return subscription
+
+    def _install(self, subscription: Subscription, validity: Validity, *, is_joinable: bool) -> None:
+        """A subscription is in effect from now on."""
+        self._engine.add(subscription.id, subscription.granted)
+        if validity != Validity():
+            self._validity[subscription.id] = validity
+        self._registry.add(subscription, is_joinable=is_joinable)
+        self._record_subscribed(subscription)
+        self._happened("sub", subscription.subscriber, subscription.granted)
 
     def retained(self, filter: str | Filter = EVERYTHING) -> list[Notification]:
         """The values that channels retain and a filter matches, in the order of their publication."""
@@ -706,7 +755,7 @@ class Bus:
         return until is not None and not self._is_ordered and until <= self._now()
 
     def _accepting(
-        self, callback: Callback | None, terms: Terms, accept: str, maxsize: int | None
+        self, callback: Callback | None, terms: Terms, accept: str, maxsize: int | None, durable: str
     ) -> Callable[[], Accepting] | None:
         """The maker of a receiver whose deliveries are accepted; None: they are not."""
         if accept not in ("none", "each"):
@@ -727,7 +776,111 @@ class Bus:
         def bury(delivery: Delivery, attempts: int, reason: str) -> None:
             self._publish_own(letter_of(delivery.subscriber, delivery.notification, attempts, reason))
 
-        return lambda: Accepting(callback, terms, clock, bury)
+        replaying = self._replaying
+        if not durable or replaying is None:
+            return lambda: Accepting(callback, terms, clock, bury)
+        history, read_on = replaying.history, replaying.read_on
+        return lambda: Durable(callback, terms, clock, bury, name=durable, history=history, read_on=read_on)
+
+    # -- the log -------------------------------------------------------------------------------------------
+
+    def _with_log(self, log: str | os.PathLike[str] | LogFile) -> Replaying:
+        settings = log if isinstance(log, LogFile) else LogFile(log)
+        if self._is_ordered or self._scoped is not None:
+            what = "an ordered bus" if self._is_ordered else "a bus with scopes"
+            raise SubscriptionRefused(
+                f"{what} has no log: what is in one was published in the order of a live bus, to all",
+                hint="leave the log out, or record a trace",
+            )
+        if settings.keep is not None and self._clock is None:
+            raise SubscriptionRefused("a bus without a clock knows no age", hint="Bus(clock=Instant.now)")
+        history = History(settings)
+        retaining = self._retaining
+        history.recover(
+            self._identities.recall,
+            self._groups.recall,
+            None if retaining is None else lambda value, number: retaining.take(value, None, number),
+        )
+        return Replaying(self._lock, history, self._registry, self._handing_over, self._routed)
+
+    def _write(self, notification: Notification) -> int | None:
+        """Write a publication into the log, if there is one, and return its offset when it is safe."""
+        if self._replaying is None:
+            return None
+        self._shorten()
+        return self._replaying.history.write(notification, self._now())
+
+    def _write_group(
+        self, members: list[Notification], transaction: Identity, settled: list[tuple[str, int]]
+    ) -> list[int] | list[None]:
+        """Write a transaction into the log, if there is one, with the deliveries that it settles."""
+        if self._replaying is None:
+            return [None] * len(members)
+        self._shorten()
+        return self._replaying.history.write_group(members, self._now(), transaction, settled)
+
+    def _shorten(self) -> None:
+        """Let records leave the log when it is time."""
+        if self._replaying is not None and self._replaying.history.is_due:
+            self._replaying.shorten(self._now(), self._retaining)
+
+    def _check_history(self, durable: str, subscriber: str | None, condition: Condition | None) -> None:
+        """SubscriptionRefused where a subscription asks for history that there is not."""
+        if self._replaying is None:
+            raise SubscriptionRefused(
+                "the bus has no log: it knows no history, and no durable subscriber",
+                hint='Bus(log="directory")',
+            )
+        if durable and subscriber is not None:
+            raise SubscriptionRefused(
+                "the name of a durable subscriber is `durable`", hint="leave `subscriber` out"
+            )
+        if condition is not None:
+            raise SubscriptionRefused(
+                "a condition looks at what follows: it has no history", hint="leave `on` or the history out"
+            )
+
+    def _begin_history(
+        self, durable: str, subscriber: str | None, filter: Filter, since: Since | None
+    ) -> Beginning | None:
+        """The beginning of a new subscription in the log; None: it begins now."""
+        replaying = self._replaying
+        if replaying is None or self._is_ordered:
+            return None
+        receiver = None if subscriber is None else self._registry.receiver(subscriber)
+        replaying.check_joining(receiver, durable, since)
+        if durable:
+            begins = replaying.begin(durable, filter, since)
+            return begins if receiver is None else None
+        return None if since is None else replaying.find(since)
+
+    def _replay(self, subscription: Subscription, begins: Beginning | None) -> None:
+        """Hand over what was published before a subscription."""
+        replaying, receiver = self._replaying, subscription._receiver
+        if replaying is None or begins is None:
+            return
+        subscription.is_cut = begins.is_cut
+        if isinstance(receiver, Durable):
+            replaying.joined(receiver)
+        if not isinstance(receiver, Durable) or receiver.is_called:
+            self._handing_over.pending.append(replaying.catch_up(subscription, begins.offset))
+
+    def durables(self) -> list[DurableStatus]:
+        """The durable subscribers, by name, with what each has still to look at."""
+        with self._lock:
+            return [] if self._replaying is None else self._replaying.statuses()
+
+    def forget(self, durable: str) -> bool:
+        """End a durable subscriber, whoever is there for it; False where there is none of this name."""
+        with self._lock:
+            self._check_open()
+            if self._replaying is None or durable not in self._replaying.history.durables:
+                return False
+            for each in self.subscriptions:
+                if isinstance(each._receiver, Durable) and each.subscriber == durable:
+                    self.unsubscribe(each)
+            self._replaying.history.forget(durable)
+            return True
 
     def _publish_own(self, notification: Notification) -> None:
         """Publish what is the bus's own, such as a dead letter: no producer's, so that no rule refuses it."""
@@ -735,8 +888,9 @@ class Bus:
             notification = self._stamped(notification)
             if self._identities.take(notification) is None:
                 return
+            offset = self._write(notification)
             self._counts["published"] += 1
-            failures = self._enter(notification, self._matching(notification))
+            failures = self._enter(notification, self._matching(notification), offset=offset)
         self._conclude(failures)
 
     def detect(
@@ -809,6 +963,11 @@ class Bus:
         if isinstance(subscription, Detection):
             raise SubscriptionRefused(
                 "the question of a detection is not changed", hint="detect the other pattern beside it"
+            )
+        if isinstance(subscription._receiver, Durable):
+            raise SubscriptionRefused(
+                "a durable subscriber of a bus has one filter: the log knows no other",
+                hint=f"bus.forget({subscription.subscriber!r}) ends it; then it can begin with another one",
             )
         if at is not None and not self._is_ordered:
             raise SubscriptionRefused(
@@ -981,6 +1140,8 @@ class Bus:
                 failures += self._scoped.pass_time(END)
             self._handing_over.pending.append(self._end)  # behind all that was published
         self._conclude(failures)
+        if self._replaying is not None:
+            self._handing_over.wait(None)  # another process may open the log then
 
     def _end(self) -> None:
         """All that was published is handed over: end the subscriptions."""
@@ -988,6 +1149,8 @@ class Bus:
             self._trace.ended()
         for subscription in self.subscriptions:
             self.unsubscribe(subscription)
+        if self._replaying is not None:
+            self._replaying.history.close()
 
     # -- scopes --------------------------------------------------------------------------------------------
 
@@ -1106,6 +1269,12 @@ class Bus:
         """The refusal as an exception; it is counted."""
         self._counts["not_advertised" if refusal.error is NotAdvertised else "refused"] += 1
         return refusal.exception()
+
+    def _validity_of(self, since: Since | None, until: Instant | None) -> Validity:
+        """For which order keys a subscription that is made now holds; on a live bus, for all."""
+        if not self._is_ordered:
+            return Validity()
+        return self._admitted(None if since is None else Instant(microseconds_of(since)), until)
 
     def _admitted(self, since: Instant | None, until: Instant | None) -> Validity:
         """For which order keys a subscription that is made now holds."""

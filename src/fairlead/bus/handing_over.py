@@ -103,14 +103,25 @@ class HandingOver:
             self._by = None
             self._idle.notify_all()
 
-    def _notify(self, handover: Handover) -> None:
+    def read(self, handover: Handover) -> None:
+        """Hand over a delivery that was read from the log of the bus."""
+        self._notify(handover, is_read=True)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was published is handed over."""
+        with self._lock:
+            return self._by is None and not self.pending
+
+    def _notify(self, handover: Handover, *, is_read: bool = False) -> None:
         outcomes: tuple[str, ...]
         delivery = handover.delivery
         if hidden := self.hidden(delivery.subscriber):
             delivery = replace(delivery, notification=delivery.notification.without(hidden))
         try:
             trace = self._trace if handover.is_public else None
-            outcomes = handover.receiver.receive(delivery, trace)
+            receive = handover.receiver.read if is_read else handover.receiver.receive
+            outcomes = receive(delivery, trace)
         except Exception as error:  # one subscriber's failure is not the others'
             outcomes = ("delivered",)
             self.failed(handover.receiver, delivery, error)

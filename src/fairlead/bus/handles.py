@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from fairlead.bus.accepting import Attempt
 from fairlead.bus.receivers import Delivery, Receiver
 from fairlead.conditions import Condition
 from fairlead.errors import SubscriptionEnded
@@ -16,6 +17,7 @@ from fairlead.model import Instant, Notification
 
 if TYPE_CHECKING:
     from fairlead.bus.bus import Bus
+    from fairlead.bus.transacting import Transaction
     from fairlead.correlation import fair, patterns
     from fairlead.correlation.queries import Query
 
@@ -50,8 +52,8 @@ class Subscription:
     """
 
     __slots__ = (
-        *("_bus", "_changes", "_last", "_receiver", "_suppression"),
-        *("filter", "granted", "id", "on", "subscriber"),
+        *("_bus", "_changes", "_last", "_receiver", "_suppression", "_transaction"),
+        *("filter", "granted", "id", "is_cut", "on", "subscriber"),
     )
 
     def __init__(
@@ -68,6 +70,7 @@ class Subscription:
         self._bus = bus
         self._receiver = receiver
         self._last: Delivery | None = None
+        self._transaction: Transaction | None = None
         self.id = id
         self.subscriber = subscriber
         self.filter = filter
@@ -75,6 +78,8 @@ class Subscription:
         """The part of the filter that the rules of the bus grant: only that is delivered."""
         self.on = on
         """The condition beside the filter."""
+        self.is_cut = False
+        """Whether some of the history that it asked for may have left the log of the bus."""
         self._suppression = None if on is None else on.begin()
         self._changes = 0
         """The number of times that its filter was changed."""
@@ -129,14 +134,17 @@ class Subscription:
             self._last.accept()
             self._last = None
         delivery = self.get_delivery(timeout)
-        if delivery._settling is not None:
+        if delivery._settling is not None and self._transaction is None:
             self._last = delivery
         return delivery.notification
 
     def get_delivery(self, timeout: float | None = None) -> Delivery:
         """Like `get`, and which of the subscriber's subscriptions matched. Where deliveries are accepted, it is to
         be accepted or rejected."""
-        return self._receiver.take(self.id, timeout)
+        delivery = self._receiver.take(self.id, timeout)
+        if self._transaction is not None and isinstance(delivery._settling, Attempt):
+            self._transaction._took(delivery._settling)
+        return delivery
 
     def change(self, filter: str | Filter, *, at: Instant | None = None) -> None:
         """Have another filter, in one step: what is published before it is for the one before, all else for it.

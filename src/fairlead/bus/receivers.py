@@ -60,6 +60,8 @@ class Delivery:
     """For the how-manieth time it is handed out, where deliveries are accepted."""
     retained: bool = False
     """Whether it was published before the subscription, and retained by a channel."""
+    offset: int | None = None
+    """The offset of its publication in the log of the bus, where it has one."""
     _settling: Settling | None = field(default=None, repr=False, compare=False)
 
     def accept(self) -> bool:
@@ -173,6 +175,10 @@ class Receiver:
                 return outcomes
         call(self._callback, delivery.notification)  # without the lock: it may unsubscribe
         return ("delivered",)
+
+    def read(self, delivery: Delivery, trace: Recorder | None = None) -> tuple[str, ...]:
+        """Take a delivery from the log of the bus: it was published before the subscription."""
+        return self.receive(delivery)
 
     def take(self, identity: str, timeout: float | None) -> Delivery:
         """The next delivery in the queue; SubscriptionEnded where none is left, and the subscription has ended."""

@@ -73,6 +73,10 @@ class Registry:
         receiver.check_terms(None if accepting is None else accepting().terms)
         return identity, receiver
 
+    def receiver(self, subscriber: str) -> Receiver | None:
+        """The receiver of a subscriber that was named."""
+        return self._receivers.get(subscriber)
+
     def add(self, subscription: Subscription, *, is_joinable: bool) -> None:
         """One more; its subscriber can be joined by others if it was named."""
         self.changes += 1
@@ -120,6 +124,7 @@ class Registry:
         is_public: bool = True,
         version: str = "",
         moved_to: int | None = None,
+        offset: int | None = None,
     ) -> list[Handover]:
         """One delivery for each subscriber with a matching subscription whose condition does not suppress it.
 
@@ -139,6 +144,7 @@ class Registry:
                 key,
                 version,
                 moved_to,
+                offset=offset,
             )
             for found in concerned.values()
         ]

@@ -38,13 +38,18 @@ class Retaining:
         self._without: dict[str, int] = {}
         """Active subscriptions that asked for no retained values, with the number of publications before them."""
 
-    def take(self, notification: Notification, key: OrderKey | None) -> None:
-        """Retain what takes its place in the order of the bus, if a channel says so."""
-        self._published += 1
+    def take(self, notification: Notification, key: OrderKey | None, number: int | None = None) -> None:
+        """Retain what takes its place in the order of the bus, if a channel says so; with its number, where the
+        bus has a log."""
+        self._published = self._published + 1 if number is None else number
         self._values.take(notification, _Value(notification, key, self._published))
 
     def __iter__(self) -> Iterator[Notification]:
         return (each.content.notification for each in self._values)
+
+    def numbered(self) -> Iterator[tuple[int, Notification]]:
+        """The values with the numbers of their publications."""
+        return ((each.content.number, each.content.notification) for each in self._values)
 
     def skip(self, subscription: Subscription) -> None:
         """A subscription gets no retained values."""

@@ -212,6 +212,14 @@ class Log:
             raise full
         return end
 
+    def flush(self) -> None:
+        """Write what waits, cursors included, and do not wait for the disk: a process that is killed loses none of
+        it, and a power failure may lose it."""
+        with self._syncing, self._lock:
+            self._check_open()
+            self._flush()
+            self._flush_cursors()
+
     def take_back(self) -> int:
         """Forget the records that have not been written yet, after LogFull; the log ends at the offset returned.
 

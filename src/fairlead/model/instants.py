@@ -12,10 +12,11 @@ import datetime as dt
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from fairlead.errors import ValueRefused
 
-__all__ = ["Instant", "rfc3339"]
+__all__ = ["Instant", "Since", "microseconds_of", "rfc3339"]
 
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII
@@ -89,3 +90,23 @@ def rfc3339(microseconds: int) -> str | None:
         return f"{(_EPOCH_PLAIN + dt.timedelta(microseconds=microseconds)).isoformat()}Z"
     except OverflowError:
         return None
+
+
+Since: TypeAlias = Instant | dt.datetime | str | int
+"""A time in the past, in one of its forms: an integer is microseconds since 1970."""
+
+
+def microseconds_of(given: Since) -> int:
+    """An instant in microseconds since 1970."""
+    match given:
+        case str():
+            return Instant.parse(given).microseconds
+        case dt.datetime():
+            return Instant.of(given).microseconds
+        case Instant():
+            return given.microseconds
+        case int() if not isinstance(given, bool):
+            return given
+    raise ValueRefused(
+        f"no time: {given!r}", hint="an Instant, a datetime, RFC 3339, or microseconds since 1970"
+    )

@@ -545,6 +545,15 @@ class LatestIdentities:
             seen.popitem(last=False)
         return True
 
+    def recall(self, identity: tuple[str, str]) -> None:
+        """An identity of an earlier life: it was seen, and so were the equals of a record that it numbers."""
+        self.take_identity(identity)
+        digest, _, number = identity[1].rpartition("-")
+        if digest and number.isdecimal() and number.isascii() and len(number) < 19:
+            self._counts[digest] = max(self._counts.get(digest, 0), int(number))
+            self._counts.move_to_end(digest)
+            self._forget_eldest(self._counts)
+
     def forget(self, identity: tuple[str, str]) -> None:
         """As if it had not been seen."""
         self._seen.pop(identity, None)

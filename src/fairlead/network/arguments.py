@@ -4,7 +4,7 @@ once."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TypeAlias
 
 from fairlead.delivery.assigning import Terms
@@ -12,8 +12,8 @@ from fairlead.errors import ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse, render
 from fairlead.filters.schema import Schema
-from fairlead.model import Instant
 from fairlead.model.durations import seconds_of
+from fairlead.model.instants import Since, microseconds_of
 from fairlead.network.addresses import Address
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "terms_of",
 ]
 
-Since: TypeAlias = Instant | datetime | str | int
 Patience: TypeAlias = float | str | timedelta | None
 
 
@@ -87,19 +86,3 @@ def lease_of(durable: str, given: Patience) -> int:
     if seconds * 1e6 < 1:
         raise ValueRefused("a lease is longer than nothing", hint='lease="10min"')
     return round(seconds * 1e6)
-
-
-def microseconds_of(given: Since) -> int:
-    """An instant in microseconds since 1970."""
-    match given:
-        case str():
-            return Instant.parse(given).microseconds
-        case datetime():
-            return Instant.of(given).microseconds
-        case Instant():
-            return given.microseconds
-        case int() if not isinstance(given, bool):
-            return given
-    raise ValueRefused(
-        f"no time: {given!r}", hint="an Instant, a datetime, RFC 3339, or microseconds since 1970"
-    )
