@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import permutations
+from operator import eq, gt, le, lt
 from random import Random
 from typing import Any, TypeAlias
 
@@ -48,7 +49,7 @@ def detected(pattern: Pattern, rows: list[Row]) -> list[list[str]]:
 # -- SQL, by hand ----------------------------------------------------------------------------------------------
 
 Tree: TypeAlias = str | tuple[Any, ...]
-"""A variable, ("seq", …), ("alt", …), ("permute", …), or ("rep", part, least, most)."""
+"""A variable, ("seq", …), ("alt", …), ("permute", …), ("rep", part, least, most), ("^",) or ("$",)."""
 Taken: TypeAlias = tuple[tuple[str, Row], ...]
 
 
@@ -67,6 +68,9 @@ def ways(
             return
         for end, found in ways(parts[0], rows, at, taken, fits):
             yield from ways(("seq", *parts[1:]), rows, end, found, fits)
+    elif kind in ("^", "$"):
+        if at == (0 if kind == "^" else len(rows)):
+            yield at, taken
     elif kind == "permute":
         for order in permutations(parts):
             yield from ways(("seq", *order), rows, at, taken, fits)
@@ -216,6 +220,95 @@ def test_it_is_gone_on_from_a_row_of_a_variable(seed: int, place: tuple[str, int
     assert sorted(detected(made, rows)) == sorted(by_hand(tree, rows, fits, to=("B", place[1])))
 
 
+def preceding(rows: list[Row], back: int = 1) -> dict[str, Any]:
+    """By the id of a row, y of the row before it in its partition, where there is one that has it."""
+    found: dict[str, Any] = {}
+    for key in "pq":
+        own = [row for row in rows if row["type"] == "T" and row.get("k") == key]
+        found |= {row["id"]: before.get("y") for before, row in zip(own, own[back:], strict=False)}
+    return found
+
+
+def compared(op: Callable[[Any, Any], Any], one: Any, other: Any) -> bool:
+    return one is not None and other is not None and bool(op(one, other))
+
+
+@given(st.integers(0, 1 << 32), st.booleans(), st.booleans())
+def test_a_row_is_compared_with_those_before_it(seed: int, past_last: bool, at_end: bool) -> None:
+    skip = "AFTER MATCH SKIP PAST LAST ROW" if past_last else "AFTER MATCH SKIP TO NEXT ROW"
+    define = "D AS y < PREV(y), U AS PREV(U.y) < y, Z AS y = PREV(y, 1) AND y <= PREV(S.y, 2)"
+    if at_end:
+        define = define.partition(", Z")[0]
+    made = patterns.read("match_recognize", query(f"S D+ U+ {'$' if at_end else 'Z'}", define, skip=skip))
+    rows = stream(Random(seed), 40)
+    before, further = preceding(rows), preceding(rows, 2)
+
+    def fits(name: str, row: Row, taken: Taken) -> bool:
+        own, last = row.get("y"), before.get(row["id"])
+        match name:
+            case "D":
+                return compared(lt, own, last)
+            case "U":
+                return compared(gt, own, last)
+            case "Z":
+                return compared(eq, own, last) and compared(le, own, further.get(taken[0][1]["id"]))
+        return True
+
+    tree: Tree = ("seq", "S", ("rep", "D", 1, None), ("rep", "U", 1, None), ("$",) if at_end else "Z")
+    assert sorted(detected(made, rows)) == sorted(by_hand(tree, rows, fits, past_last=past_last))
+
+
+ANCHORED: list[tuple[str, Tree]] = [
+    ("^ A B* C", ("seq", ("^",), "A", ("rep", "B", 0, None), "C")),
+    ("^ (A | B) C", ("seq", ("^",), ("alt", "A", "B"), "C")),
+    ("A B+ $", ("seq", "A", ("rep", "B", 1, None), ("$",))),
+    ("^ A (B | C)+ $", ("seq", ("^",), "A", ("rep", ("alt", "B", "C"), 1, None), ("$",))),
+    ("(A | B)+ $", ("seq", ("rep", ("alt", "A", "B"), 1, None), ("$",))),
+]
+
+
+@pytest.mark.parametrize(("text", "tree"), ANCHORED)
+@pytest.mark.parametrize("seconds", [None, 5])
+def test_a_match_is_anchored_at_the_ends_of_a_partition(text: str, tree: Tree, seconds: int | None) -> None:
+    names = {name for name in NUMBERS if name in text}
+    define = ", ".join(f"{name} AS x = {number}" for name, number in NUMBERS.items() if name in names)
+    within = "" if seconds is None else f"WITHIN INTERVAL '{seconds}' SECOND"
+    made = patterns.read("match_recognize", query(text, define, within=within))
+    total = 0
+    for seed in range(120):
+        rows = [{**row, "x": row.get("x", 1) % 3 + 1} for row in stream(Random(seed), 5)]
+        expected = by_hand(
+            tree,
+            rows,
+            lambda name, row, _: row["x"] == NUMBERS[name],
+            within=None if seconds is None else seconds * SECOND,
+        )
+        assert sorted(detected(made, rows)) == sorted(expected)
+        total += len(expected)
+    assert total > 3
+
+
+def test_a_valley_in_our_words() -> None:
+    """A fall, then a rise: the example that every text about MATCH_RECOGNIZE begins with."""
+    made = patterns.read(
+        "match_recognize",
+        """
+        SELECT * FROM Ticker MATCH_RECOGNIZE (
+          PARTITION BY symbol ORDER BY time
+          MEASURES STRT.price AS start, LAST(DOWN.price) AS bottom, PREV(UP.price) AS before
+          PATTERN (^ STRT DOWN+ UP)
+          DEFINE DOWN AS DOWN.price < PREV(DOWN.price), UP AS UP.price > PREV(UP.price))
+        """,
+    )
+    expected = patterns.read(
+        "fairlead",
+        "Ticker as STRT among Ticker followed by 1 or more (Ticker as DOWN among Ticker) followed by "
+        "Ticker as UP among Ticker, same symbol, DOWN.price < prev(DOWN.price), UP.price > prev(UP.price), "
+        "STRT is first, giving start = STRT.price, bottom = last(DOWN.price), before = prev(UP.price)",
+    )
+    assert str(made) == str(expected)
+
+
 PERMUTED: list[tuple[str, Tree]] = [
     ("PERMUTE(A, B, C)", ("permute", "A", "B", "C")),
     ("A PERMUTE(B, C)", ("seq", "A", ("permute", "B", "C"))),
@@ -262,7 +355,7 @@ def test_what_is_refused_does_differ(
     text = query(pattern, define)
     with pytest.raises(TranslationRefused):
         patterns.read("match_recognize", text)
-    monkeypatch.setattr(match_recognize._Query, "_check_same_meaning", lambda self, body, filters: None)
+    monkeypatch.setattr(match_recognize._Query, "_check_same_meaning", lambda *_, **__: None)
     made = patterns.read("match_recognize", text)
     tree: Tree = ("seq", "A", ("rep", "B", 1, None), *("C" * ("C" in pattern)))
 
@@ -328,11 +421,22 @@ def test_a_query_in_our_words() -> None:
             "PERMUTE is read where all matches have as many rows",
         ),
         (query("PERMUTE(A, B)", "A AS x = 1, B AS x > 0"), "a row may be A and B"),
-        (query("^ A", "A AS x = 1"), "an anchor is not read"),
+        (query("A ^ B", "A AS x = 1, B AS x = 2"), "an anchor stands first or last"),
+        (query("A $ B", "A AS x = 1, B AS x = 2"), "an anchor stands first or last"),
+        (query("^ A+ B", "A AS x = 1, B AS x = 2"), "A may be the first row and a later one"),
+        (query("A B+ C+ $", "A AS x = 1, B AS x > 0, C AS x > 1"), "a row may be B and C"),
         (query("A {- B -} C", "A AS x = 1"), "an exclusion is not read"),
         (query("A*", "A AS x = 1"), "without a row"),
         (query("A ()", "A AS x = 1"), "an empty pattern"),
-        (query("A B", "A AS x = 1, B AS x = 2 AND x > PREV(x)"), "PREV is not read"),
+        (query("A B", "A AS x = 1, B AS x = 2 AND x > PREV(x, 0)"), "PREV has a column"),
+        (query("A B", "A AS x = 1, B AS x = 2 AND x > PREV(x + 1)"), "PREV has a column"),
+        (query("A B", "A AS x = 1, B AS x = 2 AND x > NEXT(x)"), "NEXT is not read"),
+        (query("A? B C", "A AS x = 1, B AS x = 2, C AS x = 3 AND y > PREV(A.y)"), "A may have no row when C"),
+        (
+            query("S D+ U+ Z", "D AS y < PREV(y), U AS y >= PREV(y), Z AS y = PREV(y)"),
+            "a row may be U and Z",
+        ),
+        (query("S D+ U", "D AS y < PREV(y), U AS y > PREV(y, 2)"), "a row may be D and U"),
         (query("A B", "A AS x = 1, B AS x = 2 AND B.y > A.y + 1"), "arithmetic"),
         (query("A B", "A AS x = 1, B AS x = 2 AND B.y > SUM(A.y)"), "SUM is not read"),
         (query("A? B C", "A AS x = 1, B AS x = 2, C AS x = 3 AND C.y > A.y"), "A may have no row when C"),

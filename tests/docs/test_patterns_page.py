@@ -47,7 +47,8 @@ def test_the_limits_are_those_of_the_model() -> None:
     from fairlead.correlation.reading import LENGTH_MAX
 
     shown = [int(re.sub(r"\D.*", "", row[1].replace(",", ""))) for row in table("limit")]
-    assert shown == [model.STEPS_MAX, model.COUNT_MAX, model.LIMIT, FAILURES_MAX, DEPTH_MAX, LENGTH_MAX]
+    ours = [model.STEPS_MAX, model.COUNT_MAX, model.BACK_MAX, model.LIMIT]
+    assert shown == [*ours, FAILURES_MAX, DEPTH_MAX, LENGTH_MAX]
 
 
 def test_every_call_that_is_named_exists() -> None:

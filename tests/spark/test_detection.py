@@ -49,8 +49,11 @@ RICH = (
     'wave: [type = "spike"] as s followed by A within 9 us',
     '2 or more [type = "spike" or type = "wave"] as s followed by [x > 1] as b within 20 us, same k',
     '[type in {"wave", "B"}] as w then no [type = "spike"] within 5 us',
+    "A as a among (A or B) followed by B as b, b.x >= prev(b.x), same k, giving older = prev(a.x, 2)",
+    "steep: [x > 0] as up among [true], up.x > prev(up.x), prev(up.time) >= up.time - 5 us",
+    "[true] as one followed by [true] as other, one is first, other.x != one.x, same k, giving n = prev(other.n)",
 )
-"""Patterns that find something in most streams, and patterns over the composites of others."""
+"""Patterns that find something in most streams, that look back, and patterns over the composites of others."""
 FAIR = ("A.x <= B.x", "A[2].x != A[1].k or B and A.k = C.k", "spike and D", "C[2] and spike[1].size > B.x")
 """Fair subscriptions that find something in most streams, two of them in what patterns have found."""
 NAMED = (

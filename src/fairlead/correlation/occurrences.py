@@ -9,7 +9,7 @@ their start (book, definition 7.2), and only then by what tells points of one in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from fairlead.model import Instant, Notification
@@ -17,7 +17,7 @@ from fairlead.model.encoding import notification_from_json, notification_to_json
 from fairlead.model.order import BEGINNING, OrderKey
 from fairlead.model.versions import is_version
 
-__all__ = ["Occurrence", "Rank", "TimeEvent", "first_rank", "rank_from_json"]
+__all__ = ["Before", "Occurrence", "Rank", "TimeEvent", "first_rank", "rank_from_json"]
 
 Rank: TypeAlias = tuple[int, int, int, str, bool, int, str]
 """The values compared: end, start, whether it is a composite, producer or pattern, sequence, id."""
@@ -31,6 +31,9 @@ class Occurrence:
     start: int
     end: int
     rank: Rank = field(repr=False)
+    before: Before = field(default=(), repr=False)
+    """For steps of patterns that look back: the occurrences of the step's sort that come before it, the nearest
+    first."""
 
     @classmethod
     def of(cls, notification: Notification, key: OrderKey) -> Occurrence:
@@ -65,8 +68,20 @@ class Occurrence:
         """Whether it has no extent in time."""
         return self.start == self.end
 
+    def behind(self, before: Before) -> Occurrence:
+        """The occurrence with what comes before it."""
+        return replace(self, before=before)
+
+    def preceding(self, step: str) -> tuple[Occurrence, ...]:
+        """The occurrences of a step's sort before this one, the nearest first, as many as are asked for."""
+        return next((found for name, found in self.before if name == step), ())
+
     def __lt__(self, other: Occurrence) -> bool:
         return self.rank < other.rank
+
+
+Before: TypeAlias = tuple[tuple[str, tuple[Occurrence, ...]], ...]
+"""By the names of steps: the occurrences that come before one, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -187,7 +187,9 @@ class PatternGroup(Group):
         }
 
     def beginnings(self) -> set[Filter]:
-        """The filters of the first steps."""
+        """The filters of the first steps; all, where something looks back: what is to come may ask for it."""
+        if any(automaton.pattern.lookback for automaton in self._automata):
+            return self.filters()
         firsts = (atom for automaton in self._automata for atom in beginnings(automaton.pattern.body))
         return {atom.filter for atom in firsts if atom.filter is not None}
 
@@ -357,7 +359,7 @@ def _joined(rows: Iterable[Row], keys: dict[Rank, int]) -> dict[str, Any]:
             if number == len(occurrences):
                 occurrences.append(each)
             own.append(number)
-        progress += [{**each, "seen": [own[number] for number in each["seen"]]} for each in kept["progress"]]
+        progress += [_renumbered(each, own) for each in kept["progress"]]
     return {**kept, "bound": bound, "occurrences": occurrences, "progress": progress}
 
 
@@ -366,15 +368,23 @@ def _left(kept: Mapping[str, Any], keys: Mapping[Rank, int], ending: str) -> Ite
     have the ending."""
     occurrences = kept["occurrences"]
     for each in kept["progress"]:
-        own = {number: at for at, number in enumerate(dict.fromkeys(each["seen"]))}
+        numbers = dict.fromkeys([*each["seen"], *chain.from_iterable(each.get("before", {}).values())])
+        own = {number: at for at, number in enumerate(numbers)}
         alone = {
             **kept,
             "occurrences": [occurrences[number] for number in own],
-            "progress": [{**each, "seen": [own[number] for number in each["seen"]]}],
+            "progress": [_renumbered(each, own)],
         }
         automaton = f"{each['pattern']}@{each['since'][0]}{ending}"
-        key = keys[tuple(occurrences[each["seen"][0]][0])]
+        key = keys[tuple(occurrences[next(iter(own))][0])]
         yield _in_progress(automaton, key, each["alarm"], format_json(alone))
+
+
+def _renumbered(progress: Mapping[str, Any], numbers: Mapping[int, int] | Sequence[int]) -> dict[str, Any]:
+    """The progress of a pattern under other numbers of its occurrences."""
+    before = {step: [numbers[each] for each in found] for step, found in progress.get("before", {}).items()}
+    seen = {"seen": [numbers[each] for each in progress["seen"]]}
+    return {**progress, **seen, **({"before": before} if before else {})}
 
 
 def _in_progress(automaton: str, key: int, alarm: int | None, progress: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fairlead.correlation.kernel import Detected
 from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns import automaton as automata
 from fairlead.correlation.patterns.composites import Composite
-from fairlead.correlation.patterns.detector import Detector
+from fairlead.correlation.patterns.detector import Detector, shared_of
 from fairlead.correlation.patterns.forms import form_of, with_atoms
 from fairlead.correlation.patterns.instance import Instance
 from fairlead.correlation.patterns.language import parse
@@ -301,7 +301,8 @@ def test_patterns_of_one_form_share_an_automaton_and_find_what_each_finds_alone(
     for number, pattern in enumerate(several):
         for detector in (together, alone[number]):
             detector.add(f"p{number}", replace(pattern, name=f"n{number}"), since[number])
-    assert together.automata == 1
+    asked = {(shared_of(pattern), begin) for pattern, begin in zip(several, since, strict=False)}
+    assert together.automata == (len(asked) if several[0].lookback else 1)
     for detector in (together, *alone):
         for occurrence in stream:
             detector.feed(occurrence)

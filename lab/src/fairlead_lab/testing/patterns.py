@@ -56,8 +56,8 @@ TIME_MAX: Final = 30
 """The last microsecond of a stream; windows and timers are shorter than half of it."""
 SETTLED: Final = ("atom", "sequence", "concat", "iterate", "either", "both", "timing", "within")
 """The nodes of bodies in which steps and links alone decide."""
-CHOOSING: Final = ("any", "greedy", "until", "without", "next", "permutation")
-"""The nodes that pass events over, have precedence, bar events, or leave the order free."""
+CHOOSING: Final = ("any", "greedy", "until", "without", "next", "permutation", "prev")
+"""The nodes that pass events over, have precedence, bar events, leave the order free, or look back."""
 NODES: Final = SETTLED + CHOOSING
 """The nodes that bodies are made of, for those who want less than all."""
 
@@ -93,7 +93,7 @@ class _Drawing:
     taken: set[str] = field(default_factory=set)
 
     def part(self, depth: int, known: tuple[str, ...]) -> Part:
-        compound = [node for node in self.nodes if node not in ("atom", "any", "greedy", "until")]
+        compound = [node for node in self.nodes if node not in ("atom", "any", "greedy", "until", "prev")]
         if depth <= 0 or self.left < 2 or not compound or self.draw(_seldom):
             if depth <= 0 or not {"iterate", "within"} & set(compound) or self.draw(st.booleans()):
                 return self.atom(known)
@@ -265,10 +265,10 @@ def patterns(
         same=draw(st.sampled_from(((), (), ("k",), ("k", "y")))) if same else (),
         conditions=tuple(
             each
-            for each in draw(st.lists(_conditions(names), max_size=conditions))
+            for each in draw(st.lists(_conditions(names, "prev" in nodes), max_size=conditions))
             if _is_allowed(body, each)
         ),
-        outputs=tuple(draw(_outputs(taking))) if outputs else (),
+        outputs=tuple(draw(_outputs(taking, "prev" in nodes))) if outputs else (),
         take=take,
         limit=draw(st.sampled_from((LIMIT, LIMIT, 1, 3))) if take is Take.ALL else LIMIT,
         partial=is_partial,
@@ -277,25 +277,28 @@ def patterns(
     )
 
 
-def _references(steps: Several[str]) -> SearchStrategy[Reference]:
+def _references(steps: Several[str], looks_back: bool) -> SearchStrategy[Reference]:
     step, attribute = st.sampled_from(steps), st.sampled_from(("x", "x", "x", "y", "k"))
     others = st.sampled_from([each for each in Aggregate if each is not Aggregate.COUNT])
     plain = st.builds(Reference, step, attribute)
+    before = st.builds(lambda step, name, n: Reference(step, name, back=n), step, attribute, _backs)
     return st.one_of(
         plain,
+        before if looks_back else plain,
         plain,
         st.builds(lambda step: Reference(step, None, Aggregate.COUNT), step),
         st.builds(Reference, step, attribute, others),
     )
 
 
+_backs = st.sampled_from((1, 1, 2))
 _lapses = st.sampled_from((0, 0, 1, 2, 5, 9, -3))
 _numbers = st.sampled_from((0, 1, 2, 3, -1, Decimal("0.5")))
 _COMPARATORS: Final = (Op.LT, Op.LE, Op.GT, Op.GE, Op.NE, Op.NE, Op.EQ)
 
 
-def _operands(steps: Several[str]) -> SearchStrategy[Operand]:
-    references = _references(steps)
+def _operands(steps: Several[str], looks_back: bool) -> SearchStrategy[Operand]:
+    references = _references(steps, looks_back)
     plain = references.map(Operand)
     return st.one_of(plain, plain, st.builds(Operand, references, _numbers, _numbers))
 
@@ -306,13 +309,17 @@ def _times(steps: Several[str]) -> SearchStrategy[Operand]:
     return st.builds(lambda reference, lapse: Operand(reference, lapse=lapse), references, _lapses)
 
 
-def _conditions(steps: Several[str]) -> SearchStrategy[Condition]:
-    operands, times = _operands(steps), _times(steps)
+def _conditions(steps: Several[str], looks_back: bool) -> SearchStrategy[Condition]:
+    operands, times = _operands(steps, looks_back), _times(steps)
     constants = st.sampled_from((0, 1, 2, 3, Decimal("1.5"), "a", True))
     compared = st.builds(Condition, operands, st.sampled_from(_COMPARATORS), st.one_of(operands, constants))
     instants = st.integers(0, TIME_MAX).map(Instant)
     timed = st.builds(Condition, times, st.sampled_from(_COMPARATORS), st.one_of(times, times, instants))
-    return st.one_of(compared, compared, compared, timed)
+    counted = st.builds(
+        lambda step, n: Operand(Reference(step, None, back=n)), st.sampled_from(steps), _backs
+    )
+    placed = st.builds(Condition, counted, st.sampled_from((Op.EQ, Op.EQ, Op.GT)), st.sampled_from((0, 1)))
+    return st.one_of(compared, compared, compared, timed, placed if looks_back else timed)
 
 
 def _is_allowed(body: Part, condition: Condition) -> bool:
@@ -329,9 +336,9 @@ def _resumes(steps: Several[str]) -> SearchStrategy[Resume | None]:
     return st.one_of(st.none(), st.none(), st.none(), found)
 
 
-def _outputs(steps: Several[str]) -> SearchStrategy[list[Output]]:
+def _outputs(steps: Several[str], looks_back: bool) -> SearchStrategy[list[Output]]:
     return st.lists(
-        st.builds(Output, st.sampled_from(("total", "n")), _operands(steps)),
+        st.builds(Output, st.sampled_from(("total", "n")), _operands(steps, looks_back)),
         max_size=2,
         unique_by=lambda output: output.name,
     )

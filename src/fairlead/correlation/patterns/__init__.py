@@ -90,6 +90,11 @@ values, and values of different kinds, satisfy nothing. Numbers have factors and
 that are added. Sums and averages are of the numbers, exact; min and max of the values of the kind of the first
 one.
 
+`prev(s.a)` is the attribute a of the occurrence before the one that s took or is about to take: the last one
+before it, in ≺, of the occurrences in A or Σ of s by their filters alone. `prev(s.a, n)` is that of the n-th one;
+it is absent where there are fewer. `s is first` holds iff there is none. For conditions, both name s plainly. The
+stream decides, not the match: whether something was taken or consumed changes nothing.
+
 **What is taken.** Matches are found at their end. Of those that end with the same element (all time events of
 one instant are one, here), the *first* is the one whose constituents, in order, come first: compared one by
 one, by place in the stream; where one has no further constituent, the other one is first. Of those with the same

@@ -118,7 +118,7 @@ class Step:
     """Questions about an occurrence before it is taken or, if the atom is silent, counts as in its domain."""
     deferred: tuple[Question, ...]
     """The same about tallies: matches that are not told apart may give different answers."""
-    bindings: tuple[tuple[int, str | None, Fold], ...]
+    bindings: tuple[tuple[int, Reference, Fold], ...]
     """The registers that change when it is taken, with the attribute that is folded into them."""
     mark: int | None
     """The position where a parallel branch keeps the element that a strong step has to follow."""
@@ -179,7 +179,7 @@ class Automaton:
         )
         for step in self.steps:
             step.bindings = tuple(
-                (register, reference.attribute, fold_of(reference))
+                (register, reference, fold_of(reference))
                 for reference, register in self.references.items()
                 if reference.step == step.atom.step
             )
@@ -191,6 +191,8 @@ class Automaton:
         """The registers that hold values as they came, which are told apart by their keys."""
         self.judging = self._judging()
         """Judges tallies; None where no question is about them."""
+        self.lookback = tuple((self._numbers[step], step, depth) for step, depth in pattern.lookback.items())
+        """The steps of which it is asked what comes before: their numbers, their names, and how far."""
         self.window = pattern.body.duration if isinstance(pattern.body, Within) else None
         """The window around the whole pattern: what is older can be forgotten."""
         self.runs_out = self.window if pattern.partial else None
@@ -333,8 +335,8 @@ class Automaton:
         def source(operand: Operand) -> Source:
             reference = operand.reference
             if reference.aggregate is None and reference.step == step:
-                return Source(None, reference.attribute, None)
-            return Source(number_of(reference), reference.attribute, fold_of(reference))
+                return Source(None, reference, None)
+            return Source(number_of(reference), reference, fold_of(reference))
 
         left, right = condition.left, condition.right
         return Question(

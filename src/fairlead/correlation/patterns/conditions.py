@@ -3,6 +3,7 @@ exact sums.
 
     FOLDS[Aggregate.SUM]      an aggregate one value at a time: start() → add(state, value) → … → result(state)
     compare(op, a, b)         the filters' meaning, on fractions as well; absent values satisfy nothing
+    value_in(occurrence, r)   what an occurrence has for a reference
     tester(condition)         a condition as a function of the two values it compares
     plan_conditions(pattern)  which conditions each step is tested against, and which the complete match
     outputs(pattern, value)   what a composite carries besides
@@ -25,6 +26,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.model import (
     Aggregate,
     Condition,
@@ -53,6 +55,7 @@ __all__ = [
     "outputs",
     "plan_conditions",
     "tester",
+    "value_in",
 ]
 
 Test: TypeAlias = Callable[[Any, Any], bool]
@@ -150,6 +153,17 @@ FOLDS: Final[Mapping[Aggregate, Fold]] = MappingProxyType(
         Aggregate.LAST: Fold(ABSENT, lambda _, value: value, _itself),
     }
 )
+
+
+def value_in(occurrence: Occurrence, reference: Reference) -> Any:
+    """The contribution of an occurrence to a reference: its attribute, or that of what comes before it."""
+    attribute = reference.attribute
+    if reference.back:
+        before = occurrence.preceding(reference.step)[: reference.back]
+        if attribute is None:
+            return len(before)
+        return before[-1].notification.get(attribute) if len(before) == reference.back else ABSENT
+    return ABSENT if attribute is None else occurrence.notification.get(attribute)
 
 
 def fold_of(reference: Reference) -> Fold:

@@ -231,7 +231,10 @@ class Detector(Kernel[Pattern, Composite]):
                     self._watch(group, key, entry, instance)
 
     def _assign_level(self, shared: SharedPattern, level: int) -> None:
-        """Put a pattern on a level, with others of its form."""
+        """Put a pattern on a level, with others of its form; by itself, if it looks back."""
+        if shared.pattern.lookback:  # what comes before an event depends on what the steps take
+            self._join(shared, Entry(Automaton(shared.pattern), level))
+            return
         form = form_of(shared.pattern)
         entry = self._forms.get((form, level))
         if entry is None:
@@ -382,7 +385,7 @@ class Detector(Kernel[Pattern, Composite]):
             reaction = concerned[entry]
             if rank[2] or rank < entry.since:
                 reaction = entry.sifted(reaction, occurrence)
-            if reaction.starts or (instance.waiting and reaction.concerned):
+            if reaction.starts or (reaction.concerned and (instance.waiting or entry.automaton.lookback)):
                 taken = instance.feed(occurrence, reaction)
                 if taken:
                     report(entry, taken, occurrence.end, found)
@@ -450,7 +453,7 @@ class Detector(Kernel[Pattern, Composite]):
             going_on = shared.get((each.pattern, each.since))
             if going_on is None or going_on.entry is None:
                 continue
-            key = self._group_of(going_on.entry).key_of(each.state.seen[0].notification)
+            key = self._group_of(going_on.entry).key_of(each.state.witness.notification)
             if key is not None:
                 resumed.setdefault((going_on.entry, key), {})[going_on.member] = each.state
         matched = dict(zip(saved.occurrences, self._matched(saved.occurrences), strict=True))
@@ -484,9 +487,13 @@ class Detector(Kernel[Pattern, Composite]):
 
 
 def shared_of(pattern: Pattern) -> Pattern:
-    """A pattern without its name and outputs: patterns that agree in the rest are detected together."""
+    """A pattern without its name and outputs: patterns that agree in the rest are detected together.
+
+    Outputs that look back stay: for them, more is held.
+    """
     sees_unnamed = not pattern.types_named.isdisjoint((UNNAMED, UNNAMED + PARTIAL))
-    return replace(pattern, name=pattern.name if sees_unnamed else UNNAMED, outputs=())
+    outputs = tuple(each for each in pattern.outputs if each.operand.reference.back)
+    return replace(pattern, name=pattern.name if sees_unnamed else UNNAMED, outputs=outputs)
 
 
 def _names(shared: SharedPattern) -> frozenset[str]:

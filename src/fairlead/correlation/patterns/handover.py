@@ -46,6 +46,10 @@ def encoded(bound: int, held: Iterable[Occurrence], progress: Iterable[Progress]
     numbers: dict[Rank, int] = {}
     occurrences: list[Any] = []
 
+    def before(state: MemberState) -> dict[str, Any]:
+        found = {step: [*map(number_of, each)] for step, each in state.before}
+        return {"before": found} if found else {}
+
     def number_of(occurrence: Occurrence) -> int:
         number = numbers.setdefault(occurrence.rank, len(occurrences))
         if number == len(occurrences):
@@ -62,6 +66,7 @@ def encoded(bound: int, held: Iterable[Occurrence], progress: Iterable[Progress]
             "consumed": sorted(state.consumed),
             "until": state.until,
             "alarm": alarm,
+            **before(state),
         }
         for pattern, since, state, alarm in progress
     ]
@@ -90,6 +95,10 @@ def decoded(state: Mapping[str, Any]) -> Decoded:
                 frozenset(map(rank_from_json, each["started"])),
                 frozenset(map(rank_from_json, each["consumed"])),
                 each["until"],
+                tuple(
+                    (step, tuple(occurrences[at] for at in found))
+                    for step, found in each.get("before", {}).items()
+                ),
             ),
             each["alarm"],
         )

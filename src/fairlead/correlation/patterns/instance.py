@@ -18,14 +18,14 @@ with `first`, all is kept since nothing was in progress.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from fairlead.correlation.occurrences import Occurrence, Rank
+from fairlead.correlation.occurrences import Before, Occurrence, Rank
 from fairlead.correlation.patterns.automaton import Automaton
 from fairlead.correlation.patterns.graph import (
     Allowed,
@@ -72,12 +72,30 @@ class MemberState:
     consumed: frozenset[Rank]
     until: int
     """Time events up to this time have gone off."""
+    before: Before = ()
+    """The occurrences before the first that was seen, as far as steps look back."""
+
+    @property
+    def witness(self) -> Occurrence:
+        """One of its occurrences, all of which have the same key."""
+        return self.seen[0] if self.seen else next(found[0] for _, found in self.before if found)
 
 
 class Instance(Moving):
     """The matches on one stream, of all patterns that share an automaton, and what has been taken of them."""
 
-    __slots__ = ("_after", "_consumed", "_prunes", "_remembers", "_seen", "_started", "_until", "alarm")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_consumed",
+        "_looking",
+        "_prunes",
+        "_remembers",
+        "_seen",
+        "_started",
+        "_until",
+        "alarm",
+    )
 
     def __init__(self, automaton: Automaton, *, remembers: bool = False) -> None:
         super().__init__(automaton)
@@ -90,6 +108,14 @@ class Instance(Moving):
         self._until = BEGINNING
         self._remembers = remembers or automaton.pattern.take is Take.FIRST
         self._seen: list[Seen] = []
+        self._before: dict[str, tuple[Occurrence, ...]] = {}
+        """For the steps that look back: the last occurrences of their sorts, the nearest first."""
+        self._looking = 0
+        """The member that looks back: such a pattern shares its automaton with no other."""
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.waiting and not self._before
 
     def tick(self, time: int) -> tuple[list[Shared], list[Shared]]:
         """Time events of one moment: the matches that are taken, and those that have run out of time."""
@@ -102,6 +128,8 @@ class Instance(Moving):
 
     def feed(self, occurrence: Occurrence, reaction: Reaction) -> list[Shared]:
         """The next occurrence: the matches that end with it and are taken."""
+        if self._automaton.lookback:
+            occurrence = self._with_preceding(occurrence, reaction)
         if self._remembers:
             self._seen.append(Seen(occurrence, reaction))
         accepted = self.advance(occurrence, reaction)
@@ -109,6 +137,17 @@ class Instance(Moving):
         if not self.waiting:
             self._trim()
         return found
+
+    def _with_preceding(self, occurrence: Occurrence, reaction: Reaction) -> Occurrence:
+        """The next occurrence, with what comes before it; it comes before those that follow."""
+        bare, before = occurrence.behind(()), []
+        self._looking |= reaction.concerned
+        for number, step, depth in self._automaton.lookback:
+            if reaction.is_sort_of(number):
+                found = self._before.get(step, ())
+                before.append((step, found))
+                self._before[step] = (bare, *found)[:depth]
+        return bare.behind(tuple(before))
 
     # -- what is taken
 
@@ -334,16 +373,22 @@ class Instance(Moving):
         """The state of each member with partial matches, from which another instance continues."""
         starts = self._trim()
         earliest: dict[int, Rank] = {}
+        if not starts and self._before:  # nothing is in progress, but what comes next has something before it
+            yield self._looking, MemberState((), *_NOTHING, self._until_now(), self._before_all(()))
         for rank, members in starts.items():
             for member in bits(members):
                 earliest.setdefault(member, rank)
         for member, first in earliest.items():
             start = self._earliest(first)
-            seen = (each for each in self._seen if each.occurrence.rank >= start)
+            seen = tuple(
+                each.occurrence
+                for each in self._seen
+                if each.occurrence.rank >= start and each.reaction.concerned & member
+            )
             yield (
                 member,
                 MemberState(
-                    tuple(each.occurrence for each in seen if each.reaction.concerned & member),
+                    seen,
                     max((rank for rank, some in self._after.items() if some & member), default=FIRST_OF_ALL),
                     frozenset(
                         rank for rank, some in self._started.items() if some & member and rank >= start
@@ -352,14 +397,31 @@ class Instance(Moving):
                         rank for rank, some in self._consumed.items() if some & member and rank >= start
                     ),
                     self._until_now(),
+                    self._before_all(seen),
                 ),
             )
+
+    def _before_all(self, seen: Iterable[Occurrence]) -> Before:
+        """The occurrences before the first of those that are seen until now."""
+        found: dict[str, tuple[Occurrence, ...]] = {}
+        for occurrence in seen:
+            for step, before in occurrence.before:
+                found.setdefault(step, before)
+        return tuple((step, found.get(step, before)) for step, before in self._before.items())
 
     @classmethod
     def resumed(cls, automaton: Automaton, seen: list[Seen], states: Mapping[int, MemberState]) -> Instance:
         """An instance that continues from the states of others; each state has the occurrences that it needs."""
         instance = cls(automaton, remembers=True)
         instance._seen = seen
+        if automaton.lookback:
+            for each in states.values():
+                instance._before.update(each.before)
+                instance._looking = next(iter(states))
+            instance._seen = [
+                Seen(instance._with_preceding(occurrence, reaction), reaction)
+                for occurrence, reaction in seen
+            ]
         for member, each in states.items():
             _note(instance._after, each.after, member)
             for rank in each.started:
@@ -387,6 +449,8 @@ class Instance(Moving):
             for occurrence, reaction in self._seen
             if reaction.concerned & member
         ]
+        if self._looking & member:
+            other._before, other._looking = dict(self._before), self._looking
         self.leave(member)
         return other
 
@@ -396,6 +460,8 @@ class Instance(Moving):
         self._after = _noted(self._after, ~member)
         self._started = _noted(self._started, ~member)
         self._consumed = _noted(self._consumed, ~member)
+        if self._looking & member:
+            self._before, self._looking = {}, 0
         self._seen = [
             Seen(occurrence, reaction.only(~member))
             if reaction.concerned & member
@@ -403,6 +469,10 @@ class Instance(Moving):
             for occurrence, reaction in self._seen
             if reaction.concerned & ~member
         ]
+
+
+_NOTHING: Final[tuple[Rank, frozenset[Rank], frozenset[Rank]]] = (FIRST_OF_ALL, frozenset(), frozenset())
+"""The notes of a member of which nothing is in progress."""
 
 
 def _note(noted: dict[Rank, int], rank: Rank, members: int) -> None:

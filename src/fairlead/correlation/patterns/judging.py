@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from fairlead.correlation.occurrences import Occurrence
-from fairlead.correlation.patterns.conditions import Fold, Test, computed, exact
+from fairlead.correlation.patterns.conditions import Fold, Test, computed, exact, value_in
 from fairlead.correlation.patterns.model import Aggregate, Condition, Operand, Reference
 from fairlead.filters import Op
 from fairlead.model import ABSENT, Kind, key_of, kind_of
@@ -62,8 +62,7 @@ class Tally:
 
     def of(self, occurrence: Occurrence) -> Any:
         """The contribution of an occurrence."""
-        attribute = self.reference.attribute
-        return None if attribute is None else occurrence.notification.get(attribute)
+        return value_in(occurrence, self.reference)
 
     @property
     def is_additive(self) -> bool:
@@ -76,7 +75,7 @@ class Source:
     """The source of a value: the next occurrence, a register or a tally."""
 
     register: int | None
-    attribute: str | None
+    reference: Reference
     fold: Fold | None
 
 
@@ -101,7 +100,7 @@ class Question:
         """The value of what is about to be taken that it is compared with."""
         own = self.left if self.left.register is None else self.right
         assert own is not None
-        return occurrence.notification.get(own.attribute or "")
+        return value_in(occurrence, own.reference)
 
 
 def holds(question: Question, registers: Sequence[Any], occurrence: Occurrence | None = None) -> bool:
@@ -115,7 +114,7 @@ def holds(question: Question, registers: Sequence[Any], occurrence: Occurrence |
 
 def _value(source: Source, registers: Sequence[Any], occurrence: Occurrence | None) -> Any:
     if source.register is None or source.fold is None:
-        return _UNBOUND if occurrence is None else occurrence.notification.get(source.attribute or "")
+        return _UNBOUND if occurrence is None else value_in(occurrence, source.reference)
     state = registers[source.register]
     return _UNBOUND if state is None else source.fold.result(state[0])
 

@@ -26,7 +26,7 @@
     events   = event | "(" event { "or" event } ")"
     event    = type [ "[" filter "]" ] | "[" filter "]"
     clause   = "same" name { "and" name } | condition { "and" condition } | "taking" matches | "limit" n
-             | "taking from the" ( "last" | "first" ) step
+             | "taking from the" ( "last" | "first" ) step | step "is first"
              | "giving" name "=" operand { "," name "=" operand } | "with partial matches"
 
 A chain is read from the left: a link has all that stands before it for its first part, so `within 1 hour` is
@@ -65,6 +65,7 @@ from fairlead.correlation.patterns.model import (
     Timing,
     Unless,
     Within,
+    first_of,
 )
 from fairlead.correlation.patterns.printer import render
 from fairlead.correlation.patterns.spelling import (
@@ -97,6 +98,7 @@ DEPTH_MAX: Final = 100
 """The depth to which parentheses may nest."""
 _COMPARATORS: Final = {op.value: op for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)}
 _AGGREGATES: Final = {each.value: each for each in Aggregate}
+_BACK: Final = "prev"
 _AN_EVENT: Final = ("an event such as Quote[price > 100]",)
 _A_CLAUSE: Final = (
     "same",
@@ -627,6 +629,11 @@ class PatternReader(FilterReader):
     def condition(self) -> Condition:
         start = self.starts[self.at]
         kind, word = self.kinds[self.at], self.texts[self.at]
+        if kind == NAME and self.texts[self.at + 1 : self.at + 3] == ["is", "first"]:
+            step = self.name()
+            self.check_step(step, start)
+            self.at += 2
+            return self.located(start, first_of, step)
         is_word = kind == NAME and "." not in word and self.kinds[self.at + 1] != "("
         if is_word or kind not in (NAME, NUMBER, "-"):
             hint = f"an attribute of a step is {word}.name" if self.names and word in self.names else None
@@ -684,11 +691,13 @@ class PatternReader(FilterReader):
 
     def reference(self) -> Reference:
         start, word = self.starts[self.at], self.texts[self.at]
+        if word == _BACK and self.kinds[self.at + 1] == "(":
+            return self.preceding()
         aggregate = _AGGREGATES.get(word) if self.kinds[self.at + 1] == "(" else None
         if aggregate is not None:
             self.at += 2
         elif self.kinds[self.at + 1] == "(":
-            raise self.problem(f"{word}(…) is no aggregate", start, expected=tuple(_AGGREGATES))
+            raise self.problem(f"{word}(…) is no aggregate", start, expected=(*_AGGREGATES, _BACK))
         place, (step, _, attribute) = self.starts[self.at], self.name().partition(".")
         if aggregate is not None:
             self.expect(")")
@@ -696,6 +705,23 @@ class PatternReader(FilterReader):
             self.at -= 1
             hint = f'an attribute of a step is {word}.name; write a string in quotes: "{word}"'
             raise self.unexpected(("a value", "an attribute of a step"), hint=hint)
-        if self.names is not None and step not in self.names:
-            raise self.refused(f"no step is called {step!r}", place, hint=f"there is {', '.join(self.names)}")
+        self.check_step(step, place)
         return self.located(start, Reference, step, attribute or None, aggregate)
+
+    def preceding(self) -> Reference:
+        """prev(step.attribute), prev(step.attribute, 2): of what comes before what the step takes."""
+        start = self.starts[self.at]
+        self.at += 2
+        place, (step, _, attribute) = self.starts[self.at], self.name().partition(".")
+        back = 1
+        if self.kinds[self.at] == ",":
+            self.at += 1
+            back = self.count()
+        self.expect(")")
+        self.check_step(step, place)
+        return self.located(start, Reference, step, attribute or None, None, back)
+
+    def check_step(self, step: str, start: int) -> None:
+        """Refuse a name that no step has."""
+        if self.names is not None and step not in self.names:
+            raise self.refused(f"no step is called {step!r}", start, hint=f"there is {', '.join(self.names)}")

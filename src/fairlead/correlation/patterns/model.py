@@ -17,7 +17,7 @@ frozen, checked when they are made, and compared by content; the text of a patte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import time as TimeOfDay
 from decimal import Decimal
@@ -25,6 +25,7 @@ from enum import Enum
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from fairlead.errors import FilterError
@@ -34,6 +35,7 @@ from fairlead.filters.printing import text_of
 from fairlead.model import Instant, Key, Kind, Multi, Number, check_name, key_of, kind_of, number_of, value_of
 
 __all__ = [
+    "BACK_MAX",
     "LIMIT",
     "PARTIAL",
     "TIME",
@@ -61,6 +63,8 @@ __all__ = [
     "beginnings",
     "can_be_empty",
     "can_be_skipped",
+    "first_of",
+    "is_first",
 ]
 
 TIME: Final = "time"
@@ -81,6 +85,8 @@ PERMUTED_MAX: Final = 8
 """The number of parts a permutation may have: its states are their subsets."""
 COUNT_MAX: Final = 100_000
 """The number of rounds an iteration may ask for."""
+BACK_MAX: Final = 100
+"""The number of events that a pattern may look back."""
 DURATION_MAX: Final = 2**55
 """The longest duration, in microseconds: about a thousand years."""
 
@@ -270,15 +276,24 @@ class Aggregate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """`step.attribute` of what the step took last, or an aggregate over all that it took."""
+    """`step.attribute` of what the step took last, an aggregate over all that it took, or `prev(step.attribute)`
+    of what comes before it.
+    """
 
     step: str
     attribute: str | None
-    """None with COUNT only."""
+    """None with COUNT, and for whether there is something before."""
     aggregate: Aggregate | None = None
+    back: int = 0
+    """The number of places before what the step took, among the events of its sort: those that it takes, and those
+    of its domain. Without an attribute, the number of events there, up to that many."""
 
     def __post_init__(self) -> None:
-        if (self.attribute is None) != (self.aggregate is Aggregate.COUNT):
+        if self.back and self.aggregate is not None:
+            raise FilterError("what comes before is about one event, and is no aggregate")
+        if type(self.back) is not int or not 0 <= self.back <= BACK_MAX:
+            raise FilterError(f"a pattern looks back from 1 to {BACK_MAX} events")
+        if (self.attribute is None) != (self.aggregate is Aggregate.COUNT) and not self.back:
             raise FilterError("count takes a step, all else an attribute of a step")
         if self.attribute is not None:
             check_name(self.attribute)
@@ -299,7 +314,7 @@ class Operand:
             object.__setattr__(self, name, _finite(getattr(self, name)))
         if self.lapse:
             _check_duration(abs(self.lapse))
-        is_number = self.factor != 1 or self.offset != 0 or self.reference.aggregate in _COMPUTED
+        is_number = self.factor != 1 or self.offset != 0 or self._is_counted
         if is_number and (self.lapse or self.reference.attribute == TIME):
             what = "a duration is added" if self.lapse else f"{self.reference.step}.{TIME} is a time"
             raise FilterError(
@@ -317,7 +332,12 @@ class Operand:
         """The kind of its values; None where any kind is possible."""
         if self.lapse or self.reference.attribute == TIME:
             return Kind.TIME
-        return None if self.is_plain and self.reference.aggregate not in _COMPUTED else Kind.NUMBER
+        return None if self.is_plain and not self._is_counted else Kind.NUMBER
+
+    @property
+    def _is_counted(self) -> bool:
+        """Whether it is a number, whatever was taken."""
+        return self.reference.aggregate in _COMPUTED or self.reference.attribute is None
 
 
 _COMPUTED: Final = (Aggregate.COUNT, Aggregate.SUM, Aggregate.AVG)
@@ -367,6 +387,16 @@ class Condition:
     def plain_steps(self) -> frozenset[str]:
         """The steps that it names outside of aggregates: it is evaluated when one of them takes an occurrence."""
         return frozenset(each.step for each in self.references if each.aggregate is None)
+
+
+def is_first(condition: Condition) -> bool:
+    """Whether a condition says that nothing comes before what a step takes."""
+    return condition == first_of(condition.left.reference.step)
+
+
+def first_of(step: str) -> Condition:
+    """The condition that nothing comes before what a step takes."""
+    return Condition(Operand(Reference(step, None, back=1)), Op.EQ, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,8 +530,20 @@ class Pattern:
 
     @property
     def is_settled_by_steps(self) -> bool:
-        """Whether its steps and links alone decide: it bars nothing, and passes nothing over."""
-        return self.resume is None and not any(map(_is_choosing, _parts(self.body)))
+        """Whether its steps and links alone decide: it bars nothing, passes nothing over, and does not look
+        back."""
+        return self.resume is None and not self.lookback and not any(map(_is_choosing, _parts(self.body)))
+
+    @cached_property
+    def lookback(self) -> Mapping[str, int]:
+        """The steps of which it looks at what comes before, and how far."""
+        references = [each for condition in self.conditions for each in condition.references]
+        references += [output.operand.reference for output in self.outputs]
+        found: dict[str, int] = {}
+        for each in references:
+            if each.back:
+                found[each.step] = max(each.back, found.get(each.step, 0))
+        return MappingProxyType(found)
 
     @property
     def is_public(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from fairlead.correlation.occurrences import Occurrence, TimeEvent, first_rank
 from fairlead.correlation.patterns.automaton import ACCEPTED, Automaton, State, deadline_of
+from fairlead.correlation.patterns.conditions import value_in
 from fairlead.correlation.patterns.graph import (
     AnnotatedNode,
     Edge,
@@ -333,8 +334,8 @@ class Moving:
         registers: list[Any] = [None] * automaton.registers if node is None else list(node.registers)
         if isinstance(element, Occurrence):
             for number in move.took:
-                for register, attribute, fold in automaton.steps[number].bindings:
-                    value = None if attribute is None else element.notification.get(attribute)
+                for register, reference, fold in automaton.steps[number].bindings:
+                    value = value_in(element, reference)
                     before = registers[register]
                     registers[register] = (fold.add(fold.initial if before is None else before[0], value),)
             for register in move.opened:

@@ -27,6 +27,7 @@ from fairlead.correlation.patterns.model import (
     Timing,
     Unless,
     Within,
+    is_first,
 )
 from fairlead.correlation.patterns.spelling import (
     TAKING_WORDS,
@@ -87,6 +88,8 @@ def render_clauses(pattern: Pattern) -> str:
 def render_condition(condition: Condition) -> str:
     """The text of a condition."""
     right = condition.right
+    if is_first(condition):
+        return f"{quote_name(condition.left.reference.step)} is first"
     text = render_operand(right) if isinstance(right, Operand) else render_value(right)
     return f"{render_operand(condition.left)} {condition.op.value} {text}"
 
@@ -98,6 +101,8 @@ def render_operand(operand: Operand) -> str:
     text = quote_name(".".join(names))
     if reference.aggregate is not None:
         text = f"{reference.aggregate.value}({text})"
+    if reference.back:
+        text = f"prev({text}, {reference.back})" if reference.back > 1 else f"prev({text})"
     if operand.lapse:
         return f"{text} {'-' if operand.lapse < 0 else '+'} {render_duration(abs(operand.lapse))}"
     if operand.factor != 1:

@@ -109,6 +109,10 @@ class Reaction(dict[int, Together | None]):
             self._courses[number] = known
         return known
 
+    def is_sort_of(self, atom: int) -> bool:
+        """Whether an atom may take it, or has it in its domain."""
+        return bool(self._taken[atom] | self._domain[atom])
+
     def only(self, members: int) -> Reaction:
         """The same, as far as some members are concerned."""
         return Reaction(

@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.correlation.kernel import Detected
 from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.composites import Composite
-from fairlead.correlation.patterns.conditions import fold_of, outputs
+from fairlead.correlation.patterns.conditions import fold_of, outputs, value_in
 from fairlead.correlation.patterns.graph import Shared
 from fairlead.correlation.patterns.model import Pattern, Reference
 from fairlead.correlation.patterns.sharing import Entry
@@ -48,8 +48,7 @@ def _value(constituents: Iterable[tuple[str, Occurrence]], reference: Reference)
     state, bound = fold.start(), False
     for step, occurrence in constituents:
         if step == reference.step:
-            attribute = reference.attribute
-            state = fold.add(state, ABSENT if attribute is None else occurrence.notification.get(attribute))
+            state = fold.add(state, value_in(occurrence, reference))
             bound = True
     return fold.result(state) if bound else ABSENT
 

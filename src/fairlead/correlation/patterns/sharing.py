@@ -91,10 +91,13 @@ class Entry:
         return {*self._takes, *self._domains}
 
     def starts(self, shared: SharedPattern) -> Iterator[int]:
-        """The numbers of the filters with which a match of a pattern may start."""
+        """The numbers of the filters with which a match of a pattern may start, and of those that it looks back
+        at."""
         for atom, (number, _) in enumerate(shared.filters):
             if number is not None and self.automaton.initial_mask >> atom & 1:
                 yield number
+        for atom, _, _ in self.automaton.lookback:
+            yield from (number for number in shared.filters[atom] if number is not None)
 
     def join(self, shared: SharedPattern, member: int | None = None) -> None:
         """Take in a pattern, under the first bit that is free unless one is given."""

@@ -17,20 +17,26 @@ ends first. They are the same where (a) each variable occurs once in the pattern
 but for variables that only begin a match, as the algebra of filters shows, and (c) nothing can follow a last row
 of the pattern. Then a row says which variable it is, and where one match completes, all under way do, or end.
 They are also the same where no row is of two variables and all matches have as many rows, as with PERMUTE.
-What is not so is refused, by name, as are PREV and NEXT, arithmetic, SUM and AVG, whose rounding differs,
-anchors, exclusions, empty patterns, SUBSET and ALL ROWS PER MATCH. SQL has an error where it skips to a row that
-is none, or the first one: that is refused.
+What is not so is refused, by name, as are NEXT, arithmetic, SUM and AVG, whose rounding differs, exclusions, empty
+patterns, SUBSET and ALL ROWS PER MATCH. SQL has an error where it skips to a row that is none, or the first one:
+that is refused.
+
+PREV is `prev`, of the rows of a partition. ^ is a first step that `is first`. $ is `then no` row until the end of
+time, which comes when the stream is closed; before it, (c) holds whatever the pattern ends with.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from fairlead.correlation.patterns.model import (
+    BACK_MAX,
     Aggregate,
     Atom,
     Condition,
@@ -45,10 +51,12 @@ from fairlead.correlation.patterns.model import (
     Resume,
     Sequence,
     Take,
+    Timing,
     Within,
     atoms,
     beginnings,
     can_be_empty,
+    first_of,
 )
 from fairlead.dialects import sql
 from fairlead.dialects.dialect import translating
@@ -56,6 +64,7 @@ from fairlead.dialects.expressions import Binary, Call, Literal, Name, Node, nam
 from fairlead.dialects.expressions import read as read_expression
 from fairlead.errors import FairleadError, TranslationRefused
 from fairlead.filters import EVERYTHING, And, Attribute, Constraint, Filter, Op, overlaps
+from fairlead.model import Instant
 
 __all__ = ["read"]
 
@@ -77,6 +86,8 @@ _CLAUSES: Final = (
     ("SUBSET",),
     ("DEFINE",),
 )
+END_OF_TIME: Final = Instant.parse("9999-12-31T23:59:59.999999Z")
+"""When a stream is over whose end is waited for."""
 _UNITS: Final = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": 86_400}
 _AGGREGATES: Final = {
     "FIRST": Aggregate.FIRST,
@@ -232,7 +243,8 @@ class _Query:
         if "PATTERN" not in self._clauses or "DEFINE" not in self._clauses:
             raise self._refused(0, "PATTERN and DEFINE are missing, or one of them")
         self._check_order()
-        body = _Body(self, self._clauses["PATTERN"]).part()
+        anchored = _Body(self, self._clauses["PATTERN"])
+        body = anchored.part()
         names = [atom.step for atom in atoms(body)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise self._refused(
@@ -241,13 +253,27 @@ class _Query:
             )
         filters, conditions = self._defined(body, names)
         body = _with(body, lambda atom: replace(atom, filter=filters[atom.step], domain=self._rows))
-        self._check_same_meaning(body, filters)
+        self._check_same_meaning(body, filters, conditions, at_end=anchored.at_end)
+        if anchored.at_start:
+            conditions += self._first(body)
         outputs = tuple(self._measured(names))
         same = tuple(self._column(part) for part in self._listed("PARTITION BY"))
         window = self._window()
         whole = body if window is None else Within(body, window)
+        if anchored.at_end:
+            whole = _until_the_end(whole, self._rows)
         take, resume = self._skipping(body)
         return Pattern(whole, same, tuple(conditions), outputs, take, resume=resume)
+
+    def _first(self, body: Part) -> Iterator[Condition]:
+        """The conditions of ^: a first row has no row before it."""
+        following = frozenset().union(*_positions(body).follow.values())
+        for atom in beginnings(body):
+            if atom.step in following:
+                place = self._clauses["PATTERN"][0].at
+                problem = f"{atom.step} may be the first row and a later one"
+                raise self._refused(place, problem, hint="write ^ A B* for ^ A+, with B defined as A is")
+            yield first_of(atom.step)
 
     def _column(self, part: list[_Token]) -> str:
         if (
@@ -366,6 +392,8 @@ class _Query:
                 return value
             case Name(name=name):
                 return Operand(self._reference(node, name, variable, names, None))
+            case Call() if node.name.upper() == "PREV":
+                return Operand(self._preceding(node, variable, names))
             case Call() if node.name.upper() in _AGGREGATES and len(node.arguments) == 1:
                 argument = node.arguments[0]
                 if isinstance(argument, Name):
@@ -373,8 +401,20 @@ class _Query:
                     return Operand(self._reference(argument, argument.name, variable, names, aggregate))
         what = f"{node.name.upper()} is" if isinstance(node, Call) else "arithmetic and expressions are"
         raise self._refused(
-            node.start, f"{what} not read here: columns and FIRST, LAST, MIN and MAX of them are"
+            node.start, f"{what} not read here: columns and PREV, FIRST, LAST, MIN and MAX of them are"
         )
+
+    def _preceding(self, node: Call, variable: str, names: list[str]) -> Reference:
+        """The reference of PREV(column), PREV(column, 2)."""
+        match node.arguments:
+            case [Name() as column]:
+                back = 1
+            case [Name() as column, Literal(value=int(back))] if 1 <= back <= BACK_MAX:
+                pass
+            case _:
+                problem = "PREV has a column and, if it is not 1, a number of rows"
+                raise self._refused(node.start, problem, hint=f"PREV(price, 2), with at most {BACK_MAX}")
+        return replace(self._reference(column, column.name, variable, names, None), back=back)
 
     def _reference(
         self, node: Node, name: str, variable: str, names: list[str], aggregate: Aggregate | None
@@ -406,7 +446,9 @@ class _Query:
 
     # -- the same meaning ------------------------------------------------------------------------------------
 
-    def _check_same_meaning(self, body: Part, filters: Mapping[str, Filter]) -> None:
+    def _check_same_meaning(
+        self, body: Part, filters: Mapping[str, Filter], conditions: Iterable[Condition], *, at_end: bool
+    ) -> None:
         """TranslationRefused where SQL's choice of matches may differ from ours."""
         at = self._clauses["PATTERN"][0].at
         positions = _positions(body)
@@ -417,17 +459,19 @@ class _Query:
         elif any(isinstance(each, Permutation) for each in _inside(body)):
             raise self._refused(at, "PERMUTE is read where all matches have as many rows")
         following = frozenset().union(*positions.follow.values()) if positions.follow else frozenset()
-        if going_on := sorted(name for name in positions.last if positions.follow.get(name)):
+        if not at_end and (going_on := sorted(name for name in positions.last if positions.follow.get(name))):
             raise self._refused(
                 at,
                 f"a repetition at the end: SQL takes as many rows as there are, a pattern ends with {going_on[0]}",
-                hint="add a variable for the row behind it",
+                hint="add a variable for the row behind it, or $",
             )
+        own = _own_conditions(conditions)
         names = sorted(filters)
         for number, one in enumerate(names):
             for other in names[number + 1 :]:
                 begins = {one, other} - following
-                if not begins and overlaps(filters[one], filters[other]):
+                excluded = any(_exclude(*each) for each in product(own[one], own[other]))
+                if not begins and not excluded and overlaps(filters[one], filters[other]):
                     raise self._refused(
                         at,
                         f"a row may be {one} and {other}: SQL takes long repetitions, a pattern ends early",
@@ -443,6 +487,23 @@ _FLIPPED: Final = {
     Op.GT: Op.LT,
     Op.GE: Op.LE,
 }
+_MEETING: Final = {
+    frozenset(pair)
+    for pair in product(_FLIPPED, repeat=2)
+    if frozenset(pair)
+    not in map(
+        frozenset,
+        (
+            (Op.LT, Op.GT),
+            (Op.LT, Op.GE),
+            (Op.LT, Op.EQ),
+            (Op.GT, Op.LE),
+            (Op.GT, Op.EQ),
+            (Op.EQ, Op.NE),
+        ),
+    )
+}
+"""The comparisons that may both hold of the same two values."""
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -475,12 +536,22 @@ class _Body:
     """The regular expression of a pattern."""
 
     def __init__(self, query: _Query, tokens: list[_Token]) -> None:
-        self._query, self._tokens, self._at = query, tokens, 0
+        self._query, self._tokens, self._at = query, list(tokens), 0
+
+        self.at_start = self.at_end = False
+        """Whether it is anchored: with ^ at the start of a partition, with $ at its end."""
 
     def part(self) -> Part:
         """The whole of it, which is in parentheses."""
         if not self._tokens or self._next != "(":
             raise self._error("a pattern in parentheses was expected")
+        words = [each.word for each in self._tokens]
+        if words[1:2] == ["^"]:
+            self.at_start = True
+            del self._tokens[1]
+        if words[-2:] == ["$", ")"]:
+            self.at_end = True
+            del self._tokens[-2]
         found = self._primary()
         if self._at < len(self._tokens):
             raise self._error("unexpected")
@@ -575,7 +646,7 @@ class _Body:
         if word == "PERMUTE":
             return self._permuted()
         if word in ("^", "$"):
-            raise self._error("an anchor is not read")
+            raise self._error("an anchor stands first or last in a pattern")
         if word in ("{-", "-}"):
             raise self._error("an exclusion is not read")
         if not word or self._tokens[self._at].kind != "name":
@@ -655,6 +726,42 @@ def _joined(one: _Positions, other: _Positions) -> _Positions:
         one.empty and other.empty,
         {**follow, **other.follow},
     )
+
+
+def _until_the_end(body: Part, rows: Filter) -> Part:
+    """The pattern, and no row behind it."""
+    end = Atom("no_row", None, frozenset({"end"}), rows)
+    return Timing(body, end, "end", END_OF_TIME)
+
+
+def _own_conditions(conditions: Iterable[Condition]) -> Mapping[str, list[Condition]]:
+    """By variables: the conditions on a row and on those before it, which decide without other variables."""
+    found: dict[str, list[Condition]] = defaultdict(list)
+    for each in conditions:
+        if len(each.steps) == 1 and all(reference.aggregate is None for reference in each.references):
+            found[next(iter(each.steps))].append(each)
+    return found
+
+
+def _exclude(one: Condition, other: Condition) -> bool:
+    """Whether conditions of two variables on their own rows cannot both hold of one row."""
+    mine, others = _compared(one), _compared(other)
+    if mine[0] == others[0] and mine[2] == others[2]:
+        return frozenset((mine[1], others[1])) not in _MEETING
+    if mine[0] == others[2] and mine[2] == others[0]:
+        return frozenset((mine[1], _FLIPPED[others[1]])) not in _MEETING
+    return False
+
+
+def _compared(condition: Condition) -> tuple[Any, Op, Any]:
+    """The sides of a condition on one row, whatever the name of its variable."""
+
+    def side(given: Any) -> Any:
+        if not isinstance(given, Operand):
+            return given
+        return replace(given, reference=replace(given.reference, step="row"))
+
+    return side(condition.left), condition.op, side(condition.key)
 
 
 def _is_before(part: Part, step: str, other: str) -> bool:

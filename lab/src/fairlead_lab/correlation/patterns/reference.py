@@ -10,12 +10,12 @@ takes exponential time, and nothing is done about that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns.composites import Composite, in_order
@@ -51,7 +51,13 @@ __all__ = ["detect", "detect_all", "named_types"]
 # -- conditions --------------------------------------------------------------------------------------------
 
 
-def _holds(condition: Condition, bound: Taken, about: tuple[str, Occurrence] | None = None) -> bool:
+Preceding: TypeAlias = Callable[[str, Occurrence], list[Occurrence]]
+"""The elements of a step's sort that come before one, in their order."""
+
+
+def _holds(
+    condition: Condition, bound: Taken, preceding: Preceding, about: tuple[str, Occurrence] | None = None
+) -> bool:
     """Whether a condition holds, or is not asked because something that it names is not bound."""
     values = []
     for reference in condition.references:
@@ -60,11 +66,16 @@ def _holds(condition: Condition, bound: Taken, about: tuple[str, Occurrence] | N
             taken = [about[1]]
         if not taken:
             return True
-        values.append(_value(reference, taken))
+        values.append(_value(reference, taken, preceding))
     return tester(condition)(values[0], values[-1])
 
 
-def _value(reference: Reference, taken: Iterable[Occurrence]) -> Any:
+def _value(reference: Reference, taken: list[Occurrence], preceding: Preceding) -> Any:
+    if reference.back:
+        before = preceding(reference.step, taken[-1])[-reference.back :]
+        if reference.attribute is None:
+            return len(before)
+        return before[0].notification.get(reference.attribute) if len(before) == reference.back else ABSENT
     fold = fold_of(reference)
     state = fold.start()
     for occurrence in taken:
@@ -103,7 +114,8 @@ class Taking:
     def __init__(self, pattern: Pattern, stream: tuple[Occurrence, ...], now: float) -> None:
         self.pattern, self.stream, self.now = pattern, stream, now
         self.condition_plan = plan_conditions(pattern)
-        self.steps = [atom.step for atom in atoms(pattern.body)]
+        self.atoms = {atom.step: atom for atom in atoms(pattern.body)}
+        self.steps = [*self.atoms]
         self.taken: list[Match] = []
         self.consumed: frozenset[Occurrence] = frozenset()
 
@@ -139,8 +151,15 @@ class Taking:
         """The matches of the body from every point of the stream, weakly; complete or waiting."""
         for p in (Point(), *map(Point, matching.stream)):
             for run in matching.runs(self.pattern.body, p):
-                if run.waits or all(_holds(each, run.taken) for each in self.condition_plan.at_end):
+                conditions = self.condition_plan.at_end
+                if run.waits or all(_holds(each, run.taken, self.preceding) for each in conditions):
                     yield run
+
+    def preceding(self, step: str, element: Occurrence) -> list[Occurrence]:
+        """The elements of the stream before one that are in A or Σ of a step."""
+        sort = [each for each in (self.atoms[step].filter, self.atoms[step].domain) if each is not None]
+        before = (each for each in self.stream if each < element)
+        return [each for each in before if any(filter.matches(each.notification) for filter in sort)]
 
     def takes(self, atom: Atom, element: Occurrence, bound: Taken) -> bool:
         """Whether it is in A and not consumed, and the conditions that are asked of it hold."""
@@ -149,7 +168,8 @@ class Taking:
         if element in self.consumed and not atom.bars:
             return False
         return all(
-            _holds(each, bound, (atom.step, element)) for each in self.condition_plan.at_steps[atom.step]
+            _holds(each, bound, self.preceding, (atom.step, element))
+            for each in self.condition_plan.at_steps[atom.step]
         )
 
     def fails(self, atom: Atom, element: Occurrence, bound: Taken) -> bool:
@@ -157,7 +177,7 @@ class Taking:
         if atom.domain is None or not atom.domain.matches(element.notification):
             return False
         condition_plan = self.condition_plan.at_steps[atom.step] if atom.filter is None else ()
-        return all(_holds(each, bound, (atom.step, element)) for each in condition_plan)
+        return all(_holds(each, bound, self.preceding, (atom.step, element)) for each in condition_plan)
 
     def order(self, match: Match) -> Moment:
         """One occurrence after the other; where one has no further one, the other is first. Then the steps."""
@@ -217,7 +237,7 @@ class Taking:
 
         def value(reference: Reference) -> Any:
             taken = [occurrence for step, occurrence in match.constituents if step == reference.step]
-            return _value(reference, taken) if taken else ABSENT
+            return _value(reference, taken, self.preceding) if taken else ABSENT
 
         return Composite(self.pattern, match.constituents, end, outputs(self.pattern, value), partial)
 
