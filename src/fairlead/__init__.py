@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         SubscriptionEnded,
         SubscriptionRefused,
     )
-    from fairlead.channels import Channel, Expires, Retain
+    from fairlead.channels import Channel, Delay, Expires, Missed, Priority, Quality, Retain
     from fairlead.conditions import Condition, changes, deviates
     from fairlead.correlation.patterns import Pattern
     from fairlead.correlation.patterns.building import event
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         FairleadError,
         FilterError,
         FilterSyntaxError,
+        QualityRefused,
         SchemaError,
         ScopeError,
         ScopeSyntaxError,
@@ -74,6 +75,7 @@ __all__ = [
     "Channel",
     "ChannelError",
     "Condition",
+    "Delay",
     "Delivery",
     "Detection",
     "Expires",
@@ -86,11 +88,15 @@ __all__ = [
     "Instant",
     "Interval",
     "LogFile",
+    "Missed",
     "Multi",
     "NotAdvertised",
     "Notification",
     "Pattern",
     "Point",
+    "Priority",
+    "Quality",
+    "QualityRefused",
     "Record",
     "Rectangle",
     "Retain",
@@ -130,7 +136,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         *("Advertisement", "Bus", "BusClosed", "Delivery", "Detection", "LogFile", "NotAdvertised"),
         *("Subscription", "SubscriptionEnded", "SubscriptionRefused"),
     ),
-    "fairlead.channels": ("Channel", "Expires", "Retain"),
+    "fairlead.channels": ("Channel", "Delay", "Expires", "Missed", "Priority", "Quality", "Retain"),
     "fairlead.conditions": ("Condition", "changes", "deviates"),
     "fairlead.correlation.patterns": ("Pattern",),
     "fairlead.correlation.patterns.building": ("event",),
@@ -142,6 +148,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
             "FairleadError",
             "FilterError",
             "FilterSyntaxError",
+            "QualityRefused",
             "SchemaError",
             "ScopeError",
         ),

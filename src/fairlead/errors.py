@@ -38,6 +38,7 @@
     ├── NobodyListens (LookupError)      a request that no subscription matches
     ├── NoReply (TimeoutError)           a request that nobody replied to in time
     ├── SubscriptionEnded (RuntimeError) a subscription is closed, and all of it has been read
+    ├── QualityRefused (ValueError)      a subscription that requires more than its channels offer
     ├── SubscriptionRefused (ValueError) a subscription that contradicts another one
     ├── TopologyRefused (ValueError)     an overlay of brokers that cannot be: in pieces, an unknown name
     ├── TraceRefused (ValueError)        a trace that no run can have
@@ -91,6 +92,7 @@ __all__ = [
     "PipelineError",
     "PolicyError",
     "ProtocolError",
+    "QualityRefused",
     "RequestRefused",
     "ScenarioError",
     "SchemaError",
@@ -322,6 +324,10 @@ class TransactionRefused(FairleadError, RuntimeError):
 
 class ChannelError(FairleadError, ValueError):
     """Channels that cannot be: one that is never used, a name that is taken twice."""
+
+
+class QualityRefused(FairleadError, ValueError):
+    """A subscription that requires a better quality of service than the channels of its filter offer."""
 
 
 class SubscriptionRefused(FairleadError, ValueError):

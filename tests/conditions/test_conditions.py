@@ -288,6 +288,8 @@ MUTANTS: dict[str, tuple[type, str, Callable[[Callable[..., Any]], Callable[...,
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught_by_the_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, attribute, change = MUTANTS[name]
+    written = [(on, readings(*values)) for on, values, _ in CASES]
+    assert all(kept(on, stream) == passed(parse(on), stream) for on, stream in written)
     monkeypatch.setattr(owner, attribute, change(vars(owner)[attribute]))
 
     @settings(max_examples=1_500, database=None, derandomize=True, phases=[Phase.generate])
@@ -295,5 +297,7 @@ def test_a_mutant_is_caught_by_the_reference(name: str, monkeypatch: pytest.Monk
     def compare(on: Condition, stream: list[Notification]) -> None:
         assert kept(on, stream) == passed(on, stream)
 
+    if any(kept(on, stream) != passed(parse(on), stream) for on, stream in written):
+        return  # whatever examples are generated
     with pytest.raises((AssertionError, ExceptionGroup)):
         compare()

@@ -391,3 +391,16 @@ def test_a_notification_that_was_not_logged_is_delivered_without_a_place(broker:
     with broker.events('topic = "unlogged"') as events:
         broker.wait(send())
         assert "id" not in events.next()
+
+
+def test_a_stream_has_what_its_condition_lets_pass(broker: Any) -> None:
+    with broker.events('topic = "scale"', on="n changes by 2") as events:
+        publish(broker, "scale", 1, 2, 3, 4, 6)
+        assert read(events, 3)[0] == [1, 3, 6]
+
+
+def test_what_a_condition_does_not_let_pass_is_accepted_for_a_durable_subscriber(broker: Any) -> None:
+    with broker.events('topic = "thrice"', durable="thrice", on="every 3rd") as events:
+        publish(broker, "thrice", 1, 2, 3, 4)
+        assert read(events, 2)[0] == [1, 4]
+    assert broker.ask("GET", "/events?filter=true&on=moves").status == 400

@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairlead.bus.receivers import Callback, Delivery, Receiver
+from fairlead.channels.waiting import Standing, Waiting
 from fairlead.delivery.assigning import Assignments, Handout, Terms
 from fairlead.delivery.sessions import call
 from fairlead.errors import SubscriptionEnded, SubscriptionRefused, ValueRefused
+from fairlead.model import Notification
 from fairlead.model.values import ABSENT, key_of
 
 if TYPE_CHECKING:
@@ -56,7 +58,16 @@ class Accepting(Receiver):
     `_changed`, the receiver's lock, keeps all state. A dead letter is published without it.
     """
 
-    __slots__ = ("_assignments", "_bury", "_clock", "_deliveries", "_ordinals", "_queues", "terms")
+    __slots__ = (
+        "_assignments",
+        "_bury",
+        "_clock",
+        "_deliveries",
+        "_ordinals",
+        "_queues",
+        "_standing",
+        "terms",
+    )
 
     def __init__(
         self,
@@ -68,7 +79,8 @@ class Accepting(Receiver):
         super().__init__(callback, None, "block")
         if clock is None and terms.accept_within_us:
             raise SubscriptionRefused(
-                "a bus without a clock knows no deadline", hint="Bus(clock=Instant.now)"
+                "a bus without a clock knows no deadline",
+                hint="Bus(clock=lambda: Instant.of(datetime.now(UTC)))",
             )
         if callback is not None and terms.is_shared:
             raise SubscriptionRefused(
@@ -82,7 +94,8 @@ class Accepting(Receiver):
         self._clock, self._bury = clock, bury
         self._assignments: Assignments[str] = Assignments(terms)
         self._deliveries: dict[int, Delivery] = {}
-        self._queues: dict[str, deque[Handout[str]]] = {}
+        self._queues: dict[str, deque[Handout[str]] | Waiting[Handout[str]]] = {}
+        self._standing: Callable[[Notification], Standing] | None = None
         self._ordinals = 0
         if not terms.is_shared:
             self._assignments.join(ALONE)
@@ -92,6 +105,16 @@ class Accepting(Receiver):
     def durable(self) -> str:
         """The name of a durable subscriber; empty where it is none."""
         return ""
+
+    def arrange(self, standing: Callable[[Notification], Standing]) -> None:
+        self._standing = standing
+        if not self.terms.is_shared:
+            self._queues[ALONE] = self._new_queue()
+
+    def _new_queue(self) -> deque[Handout[str]] | Waiting[Handout[str]]:
+        if (standing := self._standing) is None:
+            return deque()
+        return Waiting(lambda handout: standing(self._deliveries[handout.ordinal].notification))
 
     def check_terms(self, terms: Terms | None) -> None:
         if terms != self.terms:
@@ -104,7 +127,7 @@ class Accepting(Receiver):
         with self._changed:
             super().join(identity)
             if self.terms.is_shared:
-                self._queues[identity] = deque()
+                self._queues[identity] = self._new_queue()
                 self._assignments.join(identity)
                 self._assign()
 
@@ -209,7 +232,7 @@ class Accepting(Receiver):
 
     def _next(self, member: str) -> Delivery | None:
         """The next delivery of a member; what has become another's meanwhile is not."""
-        queue = self._queues.get(member, deque())
+        queue = self._queues.get(member)
         while queue:
             handout = queue.popleft()
             attempt = Attempt(self, member, handout.ordinal, handout.attempt)
@@ -259,7 +282,10 @@ class Accepting(Receiver):
 
     def _reject(self, attempt: Attempt, after: float | None, reason: str, *, again: bool) -> None:
         if after is not None and self._clock is None:
-            raise ValueRefused("a bus without a clock knows no delay", hint="Bus(clock=Instant.now)")
+            raise ValueRefused(
+                "a bus without a clock knows no delay",
+                hint="Bus(clock=lambda: Instant.of(datetime.now(UTC)))",
+            )
         if not again:
             self._accept(attempt)
             return

@@ -18,6 +18,8 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
     history       the log of a bus that has one
     durable       subscribers that go on where they were
     replaying     that what is in the log is handed over again
+    holding       what channels hold until an instant
+    expecting     what channels expect by a deadline
     handles       what users hold: subscriptions, detections, advertisements
 """
 
@@ -38,11 +40,13 @@ from fairlead.bus.advertising import Advertised
 from fairlead.bus.arriving import Arriving
 from fairlead.bus.changing import Changing
 from fairlead.bus.durable import Durable
+from fairlead.bus.expecting import Expecting, OnMissed
 from fairlead.bus.expiring import Expiring
 from fairlead.bus.handing_over import ErrorHook, HandingOver, Handover
 from fairlead.bus.handles import Advertisement, Detection, Subscription
 from fairlead.bus.history import DurableStatus, History, LogFile
-from fairlead.bus.receivers import Callback, Delivery, Overflow, check_callable
+from fairlead.bus.holding import Holding
+from fairlead.bus.receivers import Callback, Delivery, Overflow, Receiver, check_callable
 from fairlead.bus.registry import Registry
 from fairlead.bus.replaying import Beginning, Replaying
 from fairlead.bus.requesting import Answer, Replies, Requester, Timeout, responding
@@ -50,7 +54,7 @@ from fairlead.bus.retaining import Retaining
 from fairlead.bus.source import Source
 from fairlead.bus.statistics import COUNTED, BusStatistics
 from fairlead.bus.transacting import Transaction, accepting_all, grouped
-from fairlead.channels import Channel, Channels
+from fairlead.channels import Channel, Channels, Quality, check_offer, quality_of
 from fairlead.conditions import Condition, condition_of
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.delivery.assigning import Terms
@@ -196,13 +200,28 @@ class Bus:
         of_channels = (Channeling(self.channels),) if self.channels else ()
         self._seam = Seam(self._route, (*of_channels, *of_scopes, self._advertised.rule, *rules))
         self._expiring = Expiring(self._seam, self._now)
-        if self.channels.expire and clock is None:
-            raise ChannelError("a bus without a clock knows no expiry", hint="Bus(clock=Instant.now)")
-        self._retaining = Retaining(self._seam, self._registry) if self.channels.retain else None
-        if self._retaining is not None and self._scoped is not None:
+        self._holding, self._expecting = Holding(), Expecting(self.channels)
+        if (self.channels.expire or self.channels.hold or self.channels.expect) and clock is None:
             raise ChannelError(
-                "a bus with scopes retains no values: who may see them is decided when they are published",
-                hint="leave retain out of the channels",
+                "a bus without a clock knows no expiry, delay or deadline",
+                hint="Bus(clock=lambda: Instant.of(datetime.now(UTC)))",
+            )
+        if self.channels.hold and self._is_ordered:
+            raise ChannelError(
+                "an ordered bus holds nothing until a time of its clock: the time of an event is its place",
+                hint='leave delay out of the channels, or order="ordered"',
+            )
+        if self.channels.hold and log is not None:
+            raise ChannelError(
+                "a bus with a log holds nothing: what it holds would be lost with the process, and look safe",
+                hint="leave delay out of the channels, or publish at a broker",
+            )
+        self._retaining = Retaining(self._seam, self._registry) if self.channels.retain else None
+        if (self._retaining is not None or self.channels.expect) and self._scoped is not None:
+            raise ChannelError(
+                "a bus with scopes retains no values, and expects none: who may see them is decided when they are"
+                " published",
+                hint="leave retain and deadline out of the channels",
             )
         self._handing_over.hidden = self._registry.hidden = self._seam.hidden
         self._replaying = None if log is None else self._with_log(log)
@@ -238,7 +257,12 @@ class Bus:
             if identified is None:
                 self._counts["conflicts" if self._contents.differs(notification) else "duplicates"] += 1
                 return None
-            given = identified
+            given, until = identified, None if is_request else self._held_until(identified)
+            if until is not None:
+                self._holding.hold(identified, until)
+                self._contents.remember(identified)
+                return identified
+            failures = self._publish_due()
             try:
                 identified = self._seam.mark(identified, self._now())
                 matched = self._matching(identified)
@@ -251,7 +275,7 @@ class Bus:
             self._contents.remember(given)
             self._counts["published"] += 1
             before = self._pending()
-            failures = self._enter(identified, matched, offset=offset)
+            failures += self._enter(identified, matched, offset=offset)
             is_heard = self._pending() > before
             if self._hold(identified):
                 failures += self._release()
@@ -260,6 +284,24 @@ class Bus:
         if is_request and self._scoped is not None and not is_heard:
             raise _nobody()  # who may see it is known when it is published
         return identified
+
+    def _held_until(self, notification: Notification) -> int | None:
+        """The instant until which a channel holds a notification, if one does."""
+        return self._seam.held_until(notification, self._now()) if self.channels.hold else None
+
+    def _publish_due(self) -> list[Failed]:
+        """Publish what was held until now, and have told what was expected until now."""
+        failures: list[Failed] = []
+        if self.channels.hold:
+            for held in self._holding.take_due(self._now()):
+                marked = self._seam.mark(held, self._now())
+                self._counts["published"] += 1
+                failures += self._enter(marked, self._matching(marked))
+                if self._hold(marked):
+                    failures += self._release()
+        if self.channels.expect:
+            self._handing_over.pending.extend(self._expecting.take_missed(self._now()))
+        return failures
 
     def _publish_ordered(self, notification: Notification, digest: str | None) -> Notification | None:
         if digest is not None and digest.startswith(OBJECT):
@@ -273,7 +315,7 @@ class Bus:
             arrival = self._copied(notification) if arriving.arrival is None else arriving.arrival
             self._counts[COUNTED_AS[arrival]] += 1
             late = self._queue.take_late()
-            failures = self._release()
+            failures = [*self._publish_due(), *self._release()]
         self._conclude(failures, late)
         return identified
 
@@ -331,6 +373,11 @@ class Bus:
             if Identity(producer, id) in self._groups:
                 return False
             given = self._take_group(members)
+            for index, each in enumerate(given):
+                if self._held_until(each) is not None:
+                    self._forget_group(given)
+                    raise refused_member(index, "its channel holds it until it is due, and not the others")
+            failures = self._publish_due()
             try:
                 taken = [self._seam.mark(each, self._now()) for each in given]
                 matched = [self._matching(each) for each in taken]
@@ -341,7 +388,7 @@ class Bus:
                 raise
             self._groups.take_identity((producer, id))
             self._counts["published"] += len(taken)
-            pending, failures = self._handing_over.pending, list[Failed]()
+            pending = self._handing_over.pending
             before = len(pending)
             for each in given:
                 self._contents.remember(each)
@@ -456,8 +503,9 @@ class Bus:
     def advance(self, to: Instant | None = None) -> None:
         """Let time pass: nothing that happened before `to` is still to come, and what comes all the same is late.
 
-        Without `to`, up to what the bus's clock says, less the allowed lateness. That something is absent is known
-        when its time has passed; where events are rare, somebody has to say so.
+        Without `to`, up to what the bus's clock says, less the allowed lateness. What channels hold is published
+        when the clock has passed its instant, and what they expect by then is missed. That something is absent is
+        known when its time has passed; where events are rare, somebody has to say so.
         """
         if to is None:
             if self._clock is None:
@@ -465,8 +513,9 @@ class Bus:
             to = Instant(self._clock().microseconds - self._lateness_us)
         with self._lock:
             self._check_open()
+            failures = self._publish_due()
             self._queue.punctuate(to.microseconds)
-            failures = self._release()
+            failures += self._release()
             if self._scoped is not None and not self._is_ordered:
                 failures += self._scoped.pass_time(to.microseconds)
             late = self._queue.take_late()
@@ -539,6 +588,8 @@ class Bus:
             self._trace.published(notification, key)
         if self._retaining is not None:
             self._retaining.take(notification, key, None if offset is None else offset + 1)
+        if self.channels.expect:
+            self._expecting.seen(matching, notification, self._now())
         self._handing_over.pending.extend(
             self._registry.handovers(notification, [*matching, *query_ids], key, offset=offset)
         )
@@ -647,13 +698,15 @@ class Bus:
         attempts_max: int = 0,
         accept_within: Timeout = None,
         retained: Literal["send", "no"] = "send",
+        want: str | Quality | None = None,
+        on_missed: OnMissed | None = None,
     ) -> Subscription:
         """Subscribe to what matches a filter, with a callback, or with a queue that is read or iterated over.
 
         A subscriber that subscribes to the same filter again gets the same subscription, and one
         `unsubscribe` ends it (book 2.5.2); under another id it is another subscription. `maxsize` bounds the
         queue; when it is full, the handing over either waits (`block`) or pushes out the oldest one, which is
-        counted (`drop_oldest`).
+        counted (`drop_oldest`), or the one that the channel of the newest discards (`drop`).
 
         On an ordered bus it holds for order times in [since, until); what the watermark has passed is gone.
 
@@ -673,14 +726,17 @@ class Bus:
 
         What channels retain and the filter matches comes first, and says that it is `retained`; not what the
         subscriber has already, and with `retained="no"` nothing of it.
+
+        `want` is the least quality of service that the channels of the filter have to offer, such as
+        "order=producer, deadline=10s": otherwise QualityRefused names the channel. `on_missed` is called where a
+        channel has a deadline, and nothing of a key has come in time.
         """
         if retained not in ("send", "no"):
             raise SubscriptionRefused(f"retained values are asked for by 'send' or 'no', not {retained!r}")
-        seconds = seconds_of(accept_within, "a time for accepting")
-        within = 0 if seconds is None else round(seconds * 1_000_000)
-        terms = Terms(shared, per, window, attempts_max, within)
+        terms = Terms(shared, per, window, attempts_max, _microseconds(accept_within))
         check_callable(callback)
         parsed = self._parsed(filter)
+        wanted = self._check_offer(parsed, None if want is None else quality_of(want))
         condition = None if on is None else condition_of(on)
         if durable or (since is not None and not self._is_ordered):
             self._check_history(durable, subscriber, condition)
@@ -709,8 +765,7 @@ class Bus:
                 if begins is not None and begins.is_new and self._replaying is not None:
                     self._replaying.history.forget(durable)
                 raise
-            if self.channels.expire and not self._is_ordered:
-                receiver.has_expired = self._expiring.has_expired
+            self._prepare(receiver)
             validity = self._validity_of(since, until)
             name = identity if subscriber is None else subscriber
             if self._scoped is not None:
@@ -721,6 +776,7 @@ class Bus:
                 self._trace.check(granted)
             subscription = Subscription(self, identity, name, parsed, receiver, granted=granted, on=condition)
             self._install(subscription, validity, is_joinable=subscriber is not None)
+            self._require(subscription, wanted, on_missed)
             if self._retaining is not None:
                 if retained == "send":
                     self._handing_over.pending.extend(self._retaining.handovers(subscription, self._routed))
@@ -753,6 +809,33 @@ class Bus:
         """Whether a notification has expired."""
         until = self._seam.expires(notification)
         return until is not None and not self._is_ordered and until <= self._now()
+
+    def _prepare(self, receiver: Receiver) -> None:
+        """Have a receiver look at the channels, before anything comes."""
+        if self.channels.expire and not self._is_ordered:
+            receiver.has_expired = self._expiring.has_expired
+        if self.channels.arrange and not self._is_ordered and not receiver.active:
+            receiver.arrange(self._seam.standing)
+
+    def _require(
+        self, subscription: Subscription, wanted: Quality | None, on_missed: OnMissed | None
+    ) -> None:
+        """Remember the quality that a subscription requires, and whom to tell what is missing."""
+        subscription._want = wanted
+        self._expecting.add(subscription.id, on_missed)
+
+    def _check_offer(self, filter: Filter, wanted: Quality | None) -> Quality | None:
+        """The quality that is wanted; QualityRefused where the channels of a filter offer less."""
+        if wanted is not None:
+            check_offer(
+                self.channels,
+                filter,
+                wanted,
+                self._schema,
+                is_logged=self._replaying is not None,
+                is_total=self._is_ordered,
+            )
+        return wanted
 
     def _accepting(
         self, callback: Callback | None, terms: Terms, accept: str, maxsize: int | None, durable: str
@@ -977,6 +1060,7 @@ class Bus:
             self._check_open()
             if not subscription.active:
                 raise SubscriptionRefused("the subscription is closed")
+            self._check_offer(parsed, subscription._want)
             granted = self._granted(subscription.subscriber, "subscribe", parsed)
             if self._trace is not None:
                 self._trace.check(granted)
@@ -1045,6 +1129,7 @@ class Bus:
                 self._engine.remove(identity)
             self._registry.remove(found)
             self._validity.pop(identity, None)
+            self._expecting.remove(identity)
             if self._trace is not None and found._is_recorded:  # not before: a delivery may begin up to here
                 self._trace.unsubscribed(found.subscriber, found._recorded_id)
             self._happened("unsub", found.subscriber, found.granted)
@@ -1216,6 +1301,7 @@ class Bus:
             return BusStatistics(
                 **self._counts,
                 expired=self._expiring.count,
+                delayed=len(self._holding),
                 held=len(self._queue) + (0 if self._scoped is None else self._scoped.running.delayed()),
                 subscribers=self._registry.subscribers,
                 subscriptions=len(self._registry),
@@ -1342,6 +1428,12 @@ class Bus:
             ([(self._registry.by_id[id], each.error) for id in each.ids], each.notification)
             for each in standing.take_failures()
         ]
+
+
+def _microseconds(accept_within: Timeout) -> int:
+    """A time for accepting in microseconds; 0: there is none."""
+    seconds = seconds_of(accept_within, "a time for accepting")
+    return 0 if seconds is None else round(seconds * 1_000_000)
 
 
 def _nobody() -> NobodyListens:

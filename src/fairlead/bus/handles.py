@@ -18,6 +18,7 @@ from fairlead.model import Instant, Notification
 if TYPE_CHECKING:
     from fairlead.bus.bus import Bus
     from fairlead.bus.transacting import Transaction
+    from fairlead.channels import Quality
     from fairlead.correlation import fair, patterns
     from fairlead.correlation.queries import Query
 
@@ -52,7 +53,7 @@ class Subscription:
     """
 
     __slots__ = (
-        *("_bus", "_changes", "_last", "_receiver", "_suppression", "_transaction"),
+        *("_bus", "_changes", "_last", "_receiver", "_suppression", "_transaction", "_want"),
         *("filter", "granted", "id", "is_cut", "on", "subscriber"),
     )
 
@@ -81,6 +82,8 @@ class Subscription:
         self.is_cut = False
         """Whether some of the history that it asked for may have left the log of the bus."""
         self._suppression = None if on is None else on.begin()
+        self._want: Quality | None = None
+        """The quality of service that it requires."""
         self._changes = 0
         """The number of times that its filter was changed."""
 

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
+from fairlead.channels.waiting import Standing, Waiting
 from fairlead.delivery.assigning import Terms
 from fairlead.delivery.sessions import call
 from fairlead.errors import SubscriptionEnded, SubscriptionRefused
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Callback", "Delivery", "Overflow", "Receiver", "check_callable"]
 
 Callback: TypeAlias = Callable[[Notification], object]
-Overflow: TypeAlias = Literal["block", "drop_oldest"]
+Overflow: TypeAlias = Literal["block", "drop_oldest", "drop"]
 
 ERRORS_MAX: Final = 100
 """The number of latest errors a subscriber keeps; all are counted."""
@@ -104,14 +105,14 @@ class Receiver:
     def __init__(self, callback: Callback | None, maxsize: int | None, overflow: Overflow) -> None:
         if maxsize is not None and maxsize < 1:
             raise SubscriptionRefused(f"a queue holds at least one notification, not {maxsize}")
-        if overflow not in ("block", "drop_oldest"):
-            raise SubscriptionRefused(f"overflow is 'block' or 'drop_oldest', not {overflow!r}")
+        if overflow not in get_args(Overflow):
+            raise SubscriptionRefused(f"overflow is 'block', 'drop_oldest' or 'drop', not {overflow!r}")
         if callback is not None and maxsize is not None:
             raise SubscriptionRefused("a callback has no queue that could be bounded")
         self._callback = callback
         self._maxsize = maxsize
         self._overflow = overflow
-        self._waiting: deque[Delivery] = deque()
+        self._waiting: deque[Delivery] | Waiting[Delivery] = deque()
         self._changed = threading.Condition()
         self.active: set[str] = set()
         self.taps: dict[str, Callback] = {}
@@ -121,6 +122,10 @@ class Receiver:
         self.dropped = 0
         self.has_expired: Callable[[Delivery], bool] = _never
         """Whether a delivery expires before it is handed over; if so, it is counted."""
+
+    def arrange(self, standing: Callable[[Notification], Standing]) -> None:
+        """Have what waits go in another order than it came. To be said before anything comes."""
+        self._waiting = Waiting(lambda delivery: standing(delivery.notification))
 
     def check_same(self, callback: Callback | None) -> None:
         """A subscriber has one receiver: a second callback is refused, none means the one it has."""
@@ -167,10 +172,10 @@ class Receiver:
                 return ("delivered",)
             if self._callback is None:
                 outcomes = ("delivered",) if self._room() else ("delivered", "dropped")
-                if not self._room():
-                    self._waiting.popleft()
-                    self.dropped += 1
                 self._waiting.append(delivery)
+                if len(outcomes) > 1:
+                    self._discard()
+                    self.dropped += 1
                 self._changed.notify_all()
                 return outcomes
         call(self._callback, delivery.notification)  # without the lock: it may unsubscribe
@@ -209,9 +214,18 @@ class Receiver:
         self.errors.append(error)
         self.error_count += 1
 
+    def _discard(self) -> None:
+        """Discard one: that which the channel of the newest says, or the oldest."""
+        if isinstance(self._waiting, deque):
+            self._waiting.popleft()
+        elif self._overflow == "drop":
+            self._waiting.discard()
+        else:
+            self._waiting.discard_oldest()
+
     def _any(self) -> bool:
         """Whether a delivery waits that has not expired."""
-        while self._waiting and self.has_expired(self._waiting[0]):
+        while self._waiting and self.has_expired(_first(self._waiting)):
             self._waiting.popleft()
             self._changed.notify_all()
         return bool(self._waiting)
@@ -227,6 +241,10 @@ class Receiver:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+
+def _first(waiting: deque[Delivery] | Waiting[Delivery]) -> Delivery:
+    return waiting[0] if isinstance(waiting, deque) else waiting.first
 
 
 def _never(delivery: Delivery) -> bool:

@@ -43,6 +43,8 @@ class BusStatistics:
     """Callbacks and filters that raised."""
     expired: int
     """Deliveries that expired before they were handed over."""
+    delayed: int
+    """Publications that channels hold until an instant."""
     subscribers: int
     subscriptions: int
     advertisements: int

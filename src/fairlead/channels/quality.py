@@ -7,14 +7,43 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Final
 
-from fairlead.configuration import Key, Kind, Reading, Wrong, count, expected, file_of, made, text, texts
+from fairlead.channels.waiting import DISCARDS, PRIORITY_DEFAULT, PRIORITY_MAX
+from fairlead.configuration import (
+    Key,
+    Kind,
+    Reader,
+    Reading,
+    Wrong,
+    count,
+    expected,
+    file_of,
+    made,
+    one_of,
+    parsed,
+    text,
+    texts,
+)
 from fairlead.errors import ChannelError, FairleadError
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.model import ABSENT, Instant, Notification
 from fairlead.model.durations import duration_of
 
-__all__ = ["EXPIRES", "FILTER", "RETAIN", "Expires", "Retain"]
+__all__ = [
+    "DEADLINE",
+    "DELAY",
+    "DISCARD",
+    "EXPIRES",
+    "FILTER",
+    "ORDER",
+    "PRIORITY",
+    "RETAIN",
+    "Delay",
+    "Expires",
+    "Priority",
+    "Retain",
+    "channel_duration",
+]
 
 COUNT_MAX: Final = 1_000
 
@@ -54,31 +83,35 @@ class Retain:
 
 
 @dataclass(frozen=True, slots=True)
-class Expires:
-    """From this instant on, a notification is handed to nobody for the first time.
+class _From:
+    """An instant that a channel prescribes.
 
     It is read from an attribute: an instant, or a duration from the publication on (`30s`, or a number of
-    seconds). Without that, or where it is neither, `default` holds; None: it does not expire.
+    seconds). Without that, or where it is neither, `default` holds; None: there is none.
     """
 
     attribute: Annotated[str, Key("the attribute with an instant, or a duration", text)] = ""
     default: Annotated[str | None, Key("a duration, for what has no such attribute", text)] = None
 
     def __post_init__(self) -> None:
+        kind = type(self).__name__
         if not isinstance(self.attribute, str) or (not self.attribute and self.default is None):
             raise ChannelError(
-                "a channel whose notifications expire says when", hint='expires="30s", or Expires("ttl")'
+                f"a channel with {kind.lower()!r} says when",
+                hint=f'{kind.lower()}="30s", or {kind}("attribute")',
             )
         if self.default is not None and self.default_us <= 0:
-            raise ChannelError(f"a notification expires after some time, not after {self.default!r}")
+            raise ChannelError(
+                f"{kind.lower()!r} of a channel is a time longer than nothing, not {self.default!r}"
+            )
 
     @property
     def default_us(self) -> int:
-        """The duration in microseconds; 0: it does not expire."""
-        return 0 if self.default is None else _duration(self.default)
+        """The duration in microseconds; 0: there is none."""
+        return 0 if self.default is None else channel_duration(self.default)
 
     def of(self, notification: Notification, now: int) -> int | None:
-        """The instant at which what is published now expires, in microseconds."""
+        """The instant for what is published now, in microseconds."""
         value = notification.get(self.attribute) if self.attribute else ABSENT
         match value:
             case Instant():
@@ -95,29 +128,79 @@ class Expires:
         return now + self.default_us if self.default is not None else None
 
 
+class Expires(_From):
+    """From this instant on, a notification is handed to nobody for the first time; None: it does not expire."""
+
+    __slots__ = ()
+
+
+class Delay(_From):
+    """Until this instant, a notification is held where it was published; None: it is not held."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """The priority of notifications: a whole number from 0 to 9, of which the higher goes first.
+
+    It is read from an attribute; without that, or where it is no such number, `default` holds.
+    """
+
+    attribute: Annotated[str, Key("the attribute with a whole number from 0 to 9", text)] = ""
+    default: Annotated[int, Key("the priority of what has no such attribute", count(0, PRIORITY_MAX))] = (
+        PRIORITY_DEFAULT
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attribute, str) or _priority(self.default) is None:
+            raise ChannelError(
+                f"a priority is a whole number from 0 to {PRIORITY_MAX}, not {self.default!r}",
+                hint='priority=7, or Priority("urgency", default=4)',
+            )
+
+    def of(self, notification: Notification) -> int:
+        """The priority of what is published now."""
+        found = _priority(notification.get(self.attribute)) if self.attribute else None
+        return self.default if found is None else found
+
+
+def _priority(value: Any) -> int | None:
+    """The priority that a value is, if it is one."""
+    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= PRIORITY_MAX
+    return value if is_one else None
+
+
 SECONDS_MAX: Final = 10**12
 
 
-def _duration(text: str) -> int:
+def channel_duration(text: str) -> int:
+    """A duration of a channel in microseconds; ChannelError where it is none."""
     try:
         return duration_of(text)
     except FairleadError as error:
         raise ChannelError(str(error)) from None
 
 
-def _read_expires(given: Any) -> Expires:
-    expires: Expires
-    if isinstance(given, str):
-        expires = _made(Expires, {"default": given})
-        return expires
-    if not isinstance(given, Mapping):
-        raise expected('a duration, or a table such as { attribute = "ttl", default = "30s" }', given)
-    reading = Reading(file_of(Expires))
+def _reading(kind: type[Any], plain: str, plain_types: type | tuple[type, ...], hint: str) -> Reader:
+    """A reader of values of a kind: a table of its keys, or a plain value that stands for one of them."""
+
+    def read(given: Any) -> Any:
+        if isinstance(given, plain_types) and not isinstance(given, bool):
+            return _made(kind, {plain: given})
+        if not isinstance(given, Mapping):
+            raise expected(hint, given)
+        return _made(kind, _table(kind, given))
+
+    return read
+
+
+def _table(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    reading = Reading(file_of(kind))
     table = reading.table("", given)
     if reading.problems:
         raise Wrong("; ".join(reading.problems))
-    expires = _made(Expires, table)
-    return expires
+    return dict(table)
 
 
 def _made(kind: type[Any], table: Mapping[str, Any]) -> Any:
@@ -127,24 +210,44 @@ def _made(kind: type[Any], table: Mapping[str, Any]) -> Any:
         raise Wrong(str(error).replace("\n  hint: ", "; ")) from None
 
 
-def _write_expires(expires: Expires) -> Any:
-    if not expires.attribute:
-        return expires.default
-    default = {} if expires.default is None else {"default": expires.default}
-    return {"attribute": expires.attribute, **default}
+def _write(value: _From | Priority) -> Any:
+    if not value.attribute:
+        return value.default
+    default = {} if value.default is None else {"default": value.default}
+    return {"attribute": value.attribute, **default}
 
 
-EXPIRES: Final = Kind(_read_expires, _write_expires)
+EXPIRES: Final = Kind(
+    _reading(
+        Expires, "default", str, 'a duration, or a table such as { attribute = "ttl", default = "30s" }'
+    ),
+    _write,
+)
+DELAY: Final = Kind(
+    _reading(Delay, "default", str, 'a duration, or a table such as { attribute = "not_before" }'), _write
+)
+PRIORITY: Final = Kind(
+    _reading(
+        Priority, "default", int, 'a whole number, or a table such as { attribute = "urgency", default = 4 }'
+    ),
+    _write,
+)
+ORDER: Final = one_of("producer", "priority")
+DISCARD: Final = one_of(*DISCARDS)
+
+
+def _read_duration(given: str) -> str:
+    channel_duration(given)
+    return given
+
+
+DEADLINE: Final = parsed(_read_duration)
 
 
 def _read_retain(given: Any) -> Retain:
     if not isinstance(given, Mapping):
         raise expected('a table such as { per = ["symbol"] }', given)
-    reading = Reading(file_of(Retain))
-    table = reading.table("", given)
-    if reading.problems:
-        raise Wrong("; ".join(reading.problems))
-    retain: Retain = _made(Retain, table)
+    retain: Retain = _made(Retain, _table(Retain, given))
     return retain
 
 

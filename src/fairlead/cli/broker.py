@@ -447,18 +447,17 @@ def show_settings(settings: BrokerSettings, *, as_json: bool) -> None:
     if as_json:
         emit_json(held)
         return
-    channels = held.pop("channels")
+    del held["channels"]
     top = {key: value for key, value in held.items() if not isinstance(value, dict)}
     for table, keys in {"": top, **{name: held[name] for name in held if name not in top}}.items():
         if table:
             say(paint(f"[{table}]", "bold"))
         for key, value in keys.items():
             say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
-    for channel in channels:
+    for channel in settings.channels:
         say(paint("[[channels]]", "bold"))
-        for key, value in channel.items():
-            if value is not None:
-                say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
+        for key, value in channel.to_json().items():
+            say(f"{paint(f'{key:<15}', 'dim')}{value if isinstance(value, str) else _shown(value)}")
 
 
 SHOWN: Final = {None: "-", True: "yes", False: "no"}

@@ -14,6 +14,8 @@ from fairlead.cli.terminal import complain, emit_json, note, paint, say
 from fairlead.errors import BadInput, SubscriptionEnded, ValueRefused
 
 if TYPE_CHECKING:
+    from fairlead.channels import Missed
+    from fairlead.conditions import Condition
     from fairlead.filters.filter import Filter
     from fairlead.filters.schema import Schema
     from fairlead.model import Notification
@@ -118,6 +120,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("send", "only", "no"),
         help="the values that channels retain: first, alone, or not at all (default: send)",
     )
+    parser.add_argument(
+        "--on",
+        metavar="CONDITION",
+        help="only what a condition lets pass, as in 'celsius changes by 1, per room'",
+    )
+    parser.add_argument(
+        "--want",
+        metavar="QUALITY",
+        help="be refused where channels offer less, as in 'order=producer, deadline=10s, durability=logged'",
+    )
+    parser.add_argument(
+        "--missed",
+        action="store_true",
+        help="say where a channel's deadline has passed, and nothing has come",
+    )
     parser.add_argument("--json", action="store_true", help="JSON lines, as `fairlead pub` reads them")
     parser.add_argument(
         "--forget",
@@ -165,10 +182,14 @@ APART: Final = {
         "ordered",
         "retained",
         "hosted",
+        "on",
+        "want",
+        "missed",
     ),
     "hosted": ("lateness", "clock", "shared"),
-    "pattern": ("filter", "wanted", "durable", "fair", "ordered", "retained"),
-    "fair": ("filter", "wanted", "durable", "ordered", "retained"),
+    "pattern": ("filter", "wanted", "durable", "fair", "ordered", "retained", "on", "want", "missed"),
+    "fair": ("filter", "wanted", "durable", "ordered", "retained", "on", "want", "missed"),
+    "on": ("shared",),
     "retained": ("since", "shared", "ordered"),
     "ordered": ("shared", "attempts_max", "accept_within"),
     "durable": ("policy",),
@@ -201,6 +222,7 @@ WHY: Final = {
     "fair": "it takes no filter, and is durable with --hosted only; --since can be combined with it",
     "hosted": "lateness and clock are the host's, which all share: [detection] of broker.toml",
     "retained": "what comes of the past, or is shared, comes without what is retained",
+    "on": "a condition is about all that is delivered, and a member of a shared subscriber gets a part",
     "durable": "what waits for it waits in the log, however slow it is",
     "ordered": "what comes again, or is shared, is not in the total order",
 }
@@ -271,6 +293,9 @@ def _subscribed(
         backfill=_since(arguments.backfill, "--backfill"),
         context=None if arguments.context is None else read_filter(arguments.context, schema, "--context"),
         retained=arguments.retained or "send",
+        on=None if arguments.on is None else read_text(_condition, arguments.on, None, "--on"),
+        want=arguments.want,
+        on_missed=_tell_missed if arguments.missed else None,
     )
     # A later response implies that the broker has processed the subscription.
     links = {} if subscription.is_installed else client.status()["links"]
@@ -283,6 +308,17 @@ def _subscribed(
         who = ", ".join(away) or "a broker behind the neighbours"
         complain(f"{who} cannot be reached, and will know of it when it is back")
     return subscription
+
+
+def _tell_missed(missed: Missed) -> None:
+    key = " ".join(f"{name}={value}" for name, value in missed.key.items())
+    note(f"missed in {missed.channel}: {key or 'nothing'} since {missed.since}")
+
+
+def _condition(text: str, schema: Schema | None) -> Condition:
+    from fairlead.conditions import parse
+
+    return parse(text)
 
 
 def _since(given: str | None, option: str = "--since") -> int | None:

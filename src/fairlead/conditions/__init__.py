@@ -24,7 +24,8 @@ Laws:
     Arithmetic is exact: a change of exactly the bound is delivered.
     A condition that is printed and parsed is the same.
 
-`Condition.begin` begins a stream: a `Suppression`, which is asked about each notification once, in order.
+`Condition.begin` begins a stream: a `Suppression`, which is asked about each notification once, in order. Where
+deliveries come again until they are accepted, `Passing` asks it once.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from fairlead.conditions.condition import (
     deviates,
 )
 from fairlead.conditions.language import condition_of, parse
+from fairlead.conditions.passing import Passing
 
 __all__ = [
     "AtMost",
@@ -47,6 +49,7 @@ __all__ = [
     "Condition",
     "Deviates",
     "Every",
+    "Passing",
     "Suppression",
     "changes",
     "condition_of",

@@ -75,6 +75,24 @@ class StreamParameters(TypedDict):
             Meta(description="with durable: it ends when nobody has been there for it for so long, as 10min"),
         ]
     ]
+    on: NotRequired[
+        Annotated[
+            str,
+            Meta(
+                description="only what this condition lets pass, as in `celsius changes by 1, per room`; its"
+                " history begins with the stream"
+            ),
+        ]
+    ]
+    want: NotRequired[
+        Annotated[
+            str,
+            Meta(
+                description="the least quality of service that channels have to offer, as in"
+                " `order=producer, deadline=10s, durability=logged`"
+            ),
+        ]
+    ]
     since: NotRequired[
         Annotated[
             str, Meta(description="begin with what was published then: RFC 3339, or microseconds since 1970")

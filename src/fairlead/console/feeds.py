@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from fairlead import dialects
+from fairlead.channels import quality_of
+from fairlead.conditions import Condition, Passing
+from fairlead.conditions import parse as parse_condition
 from fairlead.console.answers import RetainedParameters, StreamParameters
 from fairlead.console.cloudevents import text_of
 from fairlead.console.desk import Arrival, Desk
@@ -60,6 +63,10 @@ class Wanted:
     """Whether the values come first that channels retain."""
     lease_us: int = 0
     """For how long it is kept while nobody is there, in microseconds; 0: until it is ended."""
+    on: Condition | None = None
+    """The condition beside the filter."""
+    want: str = ""
+    """The quality of service that is required."""
 
     @classmethod
     def of(cls, query: Sequence[tuple[str, str]], last_event_id: str = "") -> Wanted:
@@ -79,6 +86,8 @@ class Wanted:
             since = _microseconds(given["since"]) if "since" in given else None
             terms = _terms(given)
             lease = lease_of(given.get("durable", ""), given.get("lease"))
+            on = parse_condition(given["on"]) if "on" in given else None
+            want = str(quality_of(given.get("want", "")))
         except FairleadError as error:
             raise Problem.of(400, error) from None
         policy, durable = given.get("policy", ""), given.get("durable", "")
@@ -86,6 +95,8 @@ class Wanted:
             raise Problem(400, "the name of a durable subscriber is not empty")
         if policy and policy not in POLICIES:
             raise Problem(400, f"no policy {policy!r}; there are {', '.join(POLICIES)}")
+        if on is not None and terms.is_shared:
+            raise Problem(400, "a member of a shared subscriber gets a part, which no condition is about")
         after = last_event_id or given.get("after", "")
         if policy and (durable or since is not None or after):
             raise Problem(
@@ -95,7 +106,9 @@ class Wanted:
         if retained not in ("send", "no"):
             raise Problem(400, f"retained is 'send' or 'no', not {retained!r:.40}")
         is_new = since is None and not after and not terms.is_shared
-        return cls(filter, durable, since, after, policy, terms, retained == "send" and is_new, lease)
+        return cls(
+            filter, durable, since, after, policy, terms, retained == "send" and is_new, lease, on, want
+        )
 
 
 def retained_filter(query: Sequence[tuple[str, str]]) -> str:
@@ -162,6 +175,7 @@ class Feed:
         session = desk.session.name
         self._name = wanted.durable or f"c:{session}#{SUBSCRIPTION}"
         """The name of this stream's cursor."""
+        self._passing = None if wanted.on is None else Passing(wanted.on)
         self._gap: ControlEvent | None = None
         self.is_installed = False
         """Whether every broker that has to know of it does."""
@@ -196,6 +210,7 @@ class Feed:
                 wanted.terms.accept_within_us,
                 retained=wanted.retained,
                 lease=wanted.lease_us,
+                want=wanted.want,
             )
         )
         # Nothing is sent before the log has been synced, so until then the offset can be set.
@@ -247,7 +262,20 @@ class Feed:
         if self._gap is not None:
             gap, self._gap = self._gap, None
             return [gap]
-        return [self._outgoing(each) for each in await self._desk.arrivals(CHUNK_BYTES)]
+        while True:
+            arrived = await self._desk.arrivals(CHUNK_BYTES)
+            passed = [each for each in arrived if self._passes(each)]
+            if passed:
+                return [self._outgoing(each) for each in passed]
+
+    def _passes(self, arrived: Any) -> bool:
+        """Whether the condition lets an arrival pass; one that it does not is dealt with."""
+        if self._passing is None or not isinstance(arrived, Arrival):
+            return True
+        if self._passing.passes(unpack(arrived.packed), arrived.offset):
+            return True
+        self.accept([arrived.offset])
+        return False
 
     def _outgoing(self, arrived: Any) -> Outgoing:
         if not isinstance(arrived, Arrival):
@@ -261,10 +289,15 @@ class Feed:
         """These are dealt with."""
         found = [offset for offset in offsets if offset]
         if found:
+            if self._passing is not None:
+                for offset in found:
+                    self._passing.settled(offset)
             self._desk.send(wire.Accept(self._name, found))
 
     def reject(self, offset: int, *, again: bool, after_us: int = 0, reason: str = "") -> None:
         """Reject a delivery: it is delivered again, not before a delay, or discarded."""
+        if self._passing is not None and not again:
+            self._passing.settled(offset)
         self._desk.send(wire.Reject(self._name, offset, again, after_us, reason))
 
     def renew(self, offset: int) -> None:

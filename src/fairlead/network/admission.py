@@ -24,6 +24,7 @@ from fairlead.network.bounds import check_identity, check_notification
 from fairlead.network.client_sessions import ClientSession
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.guard import Guard
+from fairlead.network.holding import Holding
 from fairlead.network.interests import Interests
 from fairlead.network.once import Once
 from fairlead.network.relays import Relays
@@ -35,6 +36,8 @@ from fairlead.rules import Memory, Refusal, is_plain
 __all__ = ["Admission"]
 
 _ADMITTED: Final = {Fanout}
+HELD: Final = Fanout((), ())
+"""A publication that goes nowhere yet."""
 
 
 class Admission:
@@ -51,8 +54,10 @@ class Admission:
         limits: Limits,
         guard: Guard,
         interests: Interests,
+        holding: Holding,
     ) -> None:
-        self._interests = interests
+        self._interests, self.holding = interests, holding
+        holding.send = self._send_held
         self._broker, self._router, self._dispatch, self._once = broker, router, dispatch, once
         self._counters, self._limits, self._identities = counters, limits, broker.identities
         self._guard = guard
@@ -137,6 +142,9 @@ class Admission:
         except ValueRefused as refused:
             raise refused_member(index, str(refused)) from None
         if not isinstance(admitted, Refusal):
+            if admitted is not None and self._broker.seam.held_until(admitted, now) is not None:
+                self._identities.forget(identity_of(admitted))
+                raise refused_member(index, "its channel holds it until it is due, and not the others")
             return given, admitted
         if admitted.error is Forbidden:
             self._guard.refused(session.client, admitted.reason)
@@ -265,7 +273,7 @@ class Admission:
         """Publications of any kind."""
         for number, given in publications:
             try:
-                fanout, packed = self._admitted(session, given, number, now)
+                fanout, packed = self._admitted(session, given, number, now, behind=taken)
             except ValueRefused as error:
                 self._refuse(session, number, Refusal(str(error)))
             except Exception as error:
@@ -275,22 +283,54 @@ class Admission:
             else:
                 if isinstance(fanout, Refusal):
                     self._refuse(session, number, fanout)
-                else:
+                elif fanout is not HELD:
                     self._go_on(session, fanout, packed, number, taken)
 
     def _admitted(
-        self, session: ClientSession, packed: bytes, number: int, now: int
+        self,
+        session: ClientSession,
+        packed: bytes,
+        number: int,
+        now: int,
+        *,
+        behind: list[Taken] | None = None,
     ) -> tuple[Fanout | Refusal | None, bytes]:
-        """The fanout of a publication, and its bytes as they go there; or a refusal; None: it is a duplicate."""
+        """The fanout of a publication, and its bytes as they go there; or a refusal; None: it is a duplicate. It
+        is HELD behind what has been taken, where that is given and a channel says so."""
         given, admitted = self._taken(session, packed, number, now)
         if admitted is None or isinstance(admitted, Refusal):
             return admitted, packed
         try:
+            if behind is not None and self._is_held(session, admitted, number, behind, now):
+                return HELD, packed
             return self._routed(admitted, packed, now, is_as_given=admitted is given)
         except Exception:
             # It is not here, and may come again.
             self._identities.memory(number, admitted.id).forget(identity_of(admitted))
             raise
+
+    def _is_held(
+        self, session: ClientSession, admitted: Notification, number: int, behind: list[Taken], now: int
+    ) -> bool:
+        """Hold a publication, if its channel says so; it is acknowledged behind what has been taken."""
+        until = self._broker.seam.held_until(admitted, now)
+        if until is None:
+            return False
+        if not number or self._dispatch.commit(session, behind, now):
+            self.holding.hold(
+                admitted, until, now, is_logged=number > 0, then=lambda: session.acknowledge(number)
+            )
+        else:
+            self._identities.forget(identity_of(admitted))  # the log is full, and the session ends
+        return True
+
+    def _send_held(self, admitted: Notification, now: int) -> None:
+        """Send on what was held, and is in no log."""
+        fanout, packed = self._routed(admitted, b"", now, is_as_given=False)
+        self._counters.published += 1
+        if self._dispatch.retain is not None:
+            self._dispatch.retain(packed, NO_OFFSET)
+        self._once.send(fanout, NO_OFFSET, packed)
 
     def _taken(
         self, session: ClientSession, packed: bytes, number: int, now: int

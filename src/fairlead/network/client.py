@@ -36,6 +36,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
+from fairlead.channels import Missed, Quality, channels_of, quality_of
+from fairlead.conditions import Condition, condition_of
 from fairlead.delivery.discovery import Discovered, What, check_what
 from fairlead.delivery.sessions import in_session
 from fairlead.errors import (
@@ -417,6 +419,9 @@ class Client:
         context: str | Filter | None = None,
         on_late: Callable[[Late], object] | None = None,
         retained: Literal["send", "only", "no"] = "send",
+        on: str | Condition | None = None,
+        want: str | Quality | None = None,
+        on_missed: Callable[[Missed], object] | None = None,
     ) -> Subscription:
         """Subscribe to what a filter matches.
 
@@ -443,6 +448,14 @@ class Client:
         What channels retain and the filter matches comes first, unless `retained` is "no", and says so; with
         "only", nothing else comes. A subscription that begins in the past, is shared or ordered gets none of it. A
         durable subscriber gets it once; one that is not durable, again when it was disconnected.
+
+        `on` is a condition beside the filter, such as "celsius changes by 1, per room" (`fairlead.conditions`): of
+        what matches, only what the condition lets pass is handed over. It is judged here, and its history is that
+        of this subscription: one that is made again begins anew, also under a durable name.
+
+        `want` is the least quality of service that the channels of the filter have to offer, such as
+        "order=producer, deadline=10s, durability=logged": otherwise BrokerRefused names the channel. `on_missed`
+        is called where a channel has a deadline, and nothing of a key has come in time.
         """
         if retained not in ("send", "only", "no"):
             raise ValueRefused(f"retained values are asked for by 'send', 'only' or 'no', not {retained!r}")
@@ -459,6 +472,13 @@ class Client:
             if not isinstance(given, str):
                 raise ValueRefused(f"a name is a string, not {given!r}")
         lease_us = lease_of(durable, lease)
+        wanted = "" if want is None else str(quality_of(want))
+        condition = None if on is None else condition_of(on)
+        if condition is not None and shared:
+            raise ValueRefused(
+                "a condition is about all that is delivered, and a member of a shared subscriber gets a part",
+                hint="leave `on` or `shared` out",
+            )
         clear = filter_of(filter, self._schema)
         ordering = order_of(
             order,
@@ -480,12 +500,13 @@ class Client:
         began = None if began is None else microseconds_of(began)
         subscription: Subscription
         if ordering is None:
-            subscription = Subscription(self, name, made, durable, began, terms=terms)
+            subscription = Subscription(self, name, made, durable, began, terms=terms, on=condition)
         else:
             subscription = OrderedSubscription(
-                self, name, made, durable, began, order=ordering, on_late=on_late
+                self, name, made, durable, began, order=ordering, on_late=on_late, on=condition
             )
-        subscription._lease_us = lease_us
+        subscription._lease_us, subscription._want = lease_us, wanted
+        subscription._on_missed = on_missed
         if self._sealer is not None:
             subscription._open_with(self._sealer, clear)
         subscription._retained = (
@@ -813,6 +834,8 @@ class Client:
                 self._refused(number, kind(reason), durable)
             case wire.Leased(durable, lease):
                 self._intake.leased(durable, lease / 1e6)
+            case wire.Offered(id, tables):
+                self._offered(id, tables)
             case wire.Granted(id, text, False):
                 if (subscription := self._intake.subscriptions.get(id)) is not None:
                     subscription.granted = filter_of(text, self._schema)
@@ -842,6 +865,16 @@ class Client:
                 channel.abort()
             case _:
                 pass
+
+    def _offered(self, id: str, tables: list[dict[str, Any]]) -> None:
+        subscription = self._intake.subscriptions.get(id)
+        try:
+            channels = channels_of(tables, self._schema)
+        except FairleadError as error:
+            log.warning("%s: the channels cannot be read here: %s", self.broker, error)
+            return
+        if subscription is not None:
+            subscription._offered(channels)
 
     def _welcomed(self, message: wire.Welcome) -> None:
         """A connection stands: say again what the broker may not know, then publish what was not acknowledged."""
@@ -984,6 +1017,7 @@ class Client:
             subscription._retained,
             subscription._lease_us,
             subscription._instead,
+            subscription._want,
         )
 
     def _send_subscribe(self, subscription: Subscription) -> None:
@@ -1009,6 +1043,7 @@ class Client:
         if subscription._ended is not None:
             raise subscription._ended
         before = subscription.id, subscription.filter, subscription.granted, subscription._clear
+        channels = subscription._channels
         id, durable = before[0], subscription.durable
         name = durable_id(durable, made) if durable and id == durable_id(durable, before[1]) else id
         if name != id and name in self._intake.subscriptions:
@@ -1020,6 +1055,8 @@ class Client:
         except BrokerRefused:
             if self._intake.subscriptions.get(name) is subscription:
                 self._set_filter(subscription, *before)
+                if channels is not None:
+                    subscription._offered(channels)
             raise
         finally:
             subscription._instead = ""

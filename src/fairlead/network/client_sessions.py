@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.broker.publications import NO_OFFSET, Entry, Pending
 from fairlead.broker.published import Published
+from fairlead.channels.waiting import Standing, Waiting
 from fairlead.delivery.discovery import Discovered, What
 from fairlead.errors import FairleadError, Forbidden, LogFull, NotThere
 from fairlead.filters.filter import Filter
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from fairlead.network.destinations import Durable, Link, Recipient
     from fairlead.network.ledger import Ledger, Willed
     from fairlead.network.router import Fanout
+    from fairlead.rules import Seam
 
-__all__ = ["ClientSession"]
+__all__ = ["ClientSession", "standing_by"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -80,7 +82,8 @@ class ClientSession(Session):
         self._filter_sizes: dict[tuple[str, str], int] = {}
         self.filter_bytes = 0
         """The size of the filters that end with the connection."""
-        self.backlog: deque[bytes] = deque()
+        standing = outgoing.standing
+        self.backlog: deque[bytes] | Waiting[bytes] = deque() if standing is None else Waiting(standing)
         self.backlog_bytes = 0
         self.dropped = 0
         self.outflow = Outflow("client", To.OPEN)
@@ -137,7 +140,7 @@ class ClientSession(Session):
             return
         if self.policy == DROP:
             while self._has_too_much:
-                self._next()
+                self._discard()
                 self.dropped += 1
                 self._counters.dropped += 1
         elif self.policy == DISCONNECT:
@@ -166,6 +169,12 @@ class ClientSession(Session):
         frame = self.backlog.popleft()
         self.backlog_bytes -= len(frame)
         return frame
+
+    def _discard(self) -> None:
+        """Discard one: the one that the channel of the newest says, or the oldest."""
+        backlog = self.backlog
+        frame = backlog.popleft() if isinstance(backlog, deque) else backlog.discard()
+        self.backlog_bytes -= len(frame)
 
     def drained(self) -> None:
         """There is room again."""
@@ -290,3 +299,10 @@ class ClientSession(Session):
         return lost + [
             each for each in pending.duplicates if refused and identity_of(unpack(each[1])) in refused
         ]
+
+
+def standing_by(seam: Seam) -> Callable[[bytes], Standing] | None:
+    """The standing of a frame with a delivery, as the channels say; None: they say nothing of it."""
+    if not seam.channels.arrange:
+        return None
+    return lambda frame: seam.standing(unpack(wire.parse_deliver(frame[FRAME_HEAD:])[2]))

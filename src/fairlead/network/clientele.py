@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
+from fairlead.channels import check_offer, quality_of
 from fairlead.delivery.discovery import Discovered, Discovery, What, check_what
 from fairlead.errors import FairleadError, Forbidden, NotThere, ProtocolError, ValueRefused
 from fairlead.filters.filter import Filter
@@ -200,6 +201,7 @@ class Clientele:
         if message.durable and self._is_logged:
             self._guard.check_durable(session, message.durable, now)
         self._guard.granted(session.client, "subscribe", filter, now)
+        self._offer(session, message, filter, now)
         if message.durable or message.since is not None or message.ordered:
             self._durability.subscribe(session, message, filter, now)
         else:
@@ -215,6 +217,21 @@ class Clientele:
                 tracer.subscribed(session.client, message.id, filter)
         if not message.durable:
             self._hold(session, "subscription", message, filter)
+
+    def _offer(self, session: ClientSession, message: wire.Subscribe, filter: Filter, now: int) -> None:
+        """Tell a subscriber the channels of what it may get; QualityRefused where they offer too little."""
+        seam, visible = self._broker.seam, self._guard.visible(session.client, filter, now)
+        if message.want:
+            check_offer(
+                seam.channels,
+                visible,
+                quality_of(message.want),
+                self._broker.catalogue.schema,
+                is_logged=self._is_logged,
+                is_total=message.ordered,
+            )
+        if (seam.channels.arrange or seam.channels.expect) and session.version >= wire.OFFERED_SINCE:
+            session.tell(wire.Offered(message.id, seam.channels.within(visible)))
 
     def _hold(
         self,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead.broker import Broker
 from fairlead.broker.messages import Grant
 from fairlead.errors import FairleadError, FilterError, Forbidden
-from fairlead.filters.filter import Filter
+from fairlead.filters.filter import NOTHING, Filter
 from fairlead.filters.language import render
 from fairlead.network import wire
 from fairlead.network.addresses import Address
@@ -263,6 +263,13 @@ class Guard:
         if self._access is not None and self.records.is_open:
             rights = self._access.rights(client, now)
             self.records.add(client, rights, rights.may(action, requested, now), self._access.policy, now)
+
+    def visible(self, client: str, filter: Filter, now: int) -> Filter:
+        """The part of a filter that a client may subscribe to."""
+        if self._access is None:
+            return filter
+        granted = self._access.rights(client, now).may("subscribe", filter, now).granted
+        return NOTHING if granted is None else granted
 
     def inform(self, session: ClientSession, grant: Grant) -> None:
         """Send a client the filter that it got, where the policy lets clients know."""

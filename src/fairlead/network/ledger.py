@@ -53,6 +53,7 @@ __all__ = [
     "DurableSubscription",
     "Formerly",
     "Heard",
+    "Held",
     "InterestsChanged",
     "Keeping",
     "Leased",
@@ -174,6 +175,15 @@ class Willed(Struct, frozen=True, array_like=True, tag=True):
     """In microseconds, how long the client may take to come back."""
     principal: str = ""
     """By whose rights it is published."""
+
+
+class Held(Struct, frozen=True, array_like=True, tag=True):
+    """A publication is held until an instant, in microseconds; without one, it is held no longer."""
+
+    key: str
+    """Its identity."""
+    packed: bytes = b""
+    until: int = 0
 
 
 class Attempts(Struct, frozen=True, array_like=True, tag=True):
@@ -332,6 +342,7 @@ Change: TypeAlias = (
     | Termed
     | Leased
     | Willed
+    | Held
     | Attempts
     | Died
     | Accepted
@@ -477,6 +488,8 @@ class State:
     """By durable subscriber, for how long it is kept while nobody is there, in microseconds."""
     wills: dict[str, Willed] = field(default_factory=dict)
     """By client, connected or lost."""
+    held: dict[str, Held] = field(default_factory=dict)
+    """By identity, the publications that channels hold."""
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     parting: dict[str, str] = field(default_factory=dict)
     """Those that are no neighbours any longer and do not know, and where they can be told."""
@@ -502,7 +515,7 @@ class State:
             case Unsubscribed(durable, ""):
                 for each in (self.durables, self.former, self.owners, self.accounts, self.leases):
                     each.pop(durable, None)
-            case Owned() | Leased() | Willed() | Changed() | Formerly():
+            case Owned() | Leased() | Willed() | Held() | Changed() | Formerly():
                 self._apply_term(change)
             case Termed() | Attempts() | Died() | Accepted() | Redriven():
                 self.accounts.setdefault(change.durable, Accounts()).apply(change)
@@ -585,7 +598,7 @@ class State:
                     broker: (incarnation, position) for broker, incarnation, position in positions
                 }
 
-    def _apply_term(self, change: Owned | Leased | Willed | Changed | Formerly) -> None:
+    def _apply_term(self, change: Owned | Leased | Willed | Held | Changed | Formerly) -> None:
         match change:
             case Changed() | Formerly():
                 self._apply_former(change)
@@ -599,6 +612,10 @@ class State:
                 self.wills[client] = change
             case Willed(client):
                 self.wills.pop(client, None)
+            case Held(key, packed) if packed:
+                self.held[key] = change
+            case Held(key):
+                self.held.pop(key, None)
 
     def changes(self) -> Iterator[Change]:
         """Changes that make this state of an empty one."""
@@ -615,6 +632,7 @@ class State:
         for durable, lease in self.leases.items():
             yield Leased(durable, lease)
         yield from self.wills.values()
+        yield from self.held.values()
         for durable, accounts in self.accounts.items():
             yield from accounts.changes(durable)
         for name, neighbour in self.neighbours.items():

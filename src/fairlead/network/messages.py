@@ -38,6 +38,7 @@ __all__ = [
     "Notice",
     "NoticeText",
     "Notices",
+    "Offered",
     "Operate",
     "Passed",
     "Ping",
@@ -204,6 +205,8 @@ class Subscribe(_Message, frozen=True):
     """For how long the durable subscriber is kept while nobody is there, in microseconds; 0: until it is ended."""
     instead: str = ""
     """The id of the subscription that this one takes the place of, in one step, if it is there."""
+    want: str = ""
+    """The least quality of service that is required, as `fairlead.channels.Quality` is written."""
 
 
 class Unsubscribe(_Message, frozen=True):
@@ -436,6 +439,13 @@ class Leased(_Message, frozen=True):
     lease: int
 
 
+class Offered(_Message, frozen=True):
+    """The channels of what a subscription may bring, as a file has them: what waits for it goes as they say."""
+
+    id: str
+    channels: list[dict[str, Any]]
+
+
 class Repeated(_Message, frozen=True):
     """The publication with this number is a duplicate. It is as durable as the first one."""
 
@@ -635,6 +645,7 @@ Control: TypeAlias = (
     | Refused
     | Granted
     | Leased
+    | Offered
     | Repeated
     | Response
     | Dropped

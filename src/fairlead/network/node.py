@@ -23,6 +23,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     own            what the broker itself publishes: dead letters
     expiring       notifications that are handed to nobody after a while
     retaining      the last values of channels, for those who subscribe later
+    holding        publications that channels hold until an instant
     wills          what is published for clients that are lost
     memory         one budget for all connections
     backpressure   slow destinations, and connections that wait for them
@@ -55,7 +56,7 @@ from fairlead.network.backpressure import Backpressure
 from fairlead.network.barriers import Barriers
 from fairlead.network.calling import Clock
 from fairlead.network.catch_up import CatchUp
-from fairlead.network.client_sessions import ClientSession
+from fairlead.network.client_sessions import ClientSession, standing_by
 from fairlead.network.clientele import Clientele
 from fairlead.network.copies import Copies
 from fairlead.network.cuts import Cuts
@@ -66,6 +67,7 @@ from fairlead.network.durability import Durability
 from fairlead.network.expiring import let_expire
 from fairlead.network.guard import Guard
 from fairlead.network.handshakes import Handshakes
+from fairlead.network.holding import Holding
 from fairlead.network.inflow import Frame
 from fairlead.network.inspection import Inspection
 from fairlead.network.interests import Interests
@@ -177,6 +179,7 @@ class Node:
             self.tracing,
             self.copies,
             let_expire(broker.seam, self._clock, self.counters, self.once),
+            standing_by(broker.seam),
         )
         self._turn_time = Turn(lambda: 0.0) if turn is None else turn
         self.interests = Interests(
@@ -311,6 +314,7 @@ class Node:
             limits=self.limits,
             guard=self.guard,
             interests=self.interests,
+            holding=Holding(broker, self.persistence, self.own, self.dispatch),
         )
         self.clientele.send_request = self.admission.request
         self.transactions = Transactions(ledger, self.admission, self.dispatch, self.durability)
@@ -331,6 +335,7 @@ class Node:
             for identity in self.ledger.identities:
                 self.broker.is_new(identity)
             self.ledger.identities.clear()
+        self.admission.holding.recall(now)
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -705,6 +710,7 @@ class Node:
         self.cuts.tick()
         self.durability.tick(now)
         self.wills.tick(now)
+        self.admission.holding.tick(now)
         self._unserved.tick(now)
 
     def status(self) -> Status:

@@ -32,6 +32,8 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
+from fairlead.channels import Channels
+from fairlead.conditions import Condition
 from fairlead.delivery import Arrival, Late, OrderedQueue, Validity
 from fairlead.delivery.assigning import Terms
 from fairlead.errors import BrokerRefused, FairleadError, ValueRefused
@@ -194,8 +196,9 @@ class OrderedSubscription(Subscription):
         *,
         order: Order,
         on_late: Callable[[Late], object] | None = None,
+        on: Condition | None = None,
     ) -> None:
-        super().__init__(client, id, filter, durable, backfill)
+        super().__init__(client, id, filter, durable, backfill, on=on)
         self.order, self._is_ordered = order, True
         self._arrangement = Arrangement(order, self._dealt_with)
         self._released: deque[Delivery] = deque()
@@ -236,13 +239,13 @@ class OrderedSubscription(Subscription):
         return self.take_released()
 
     def _untaken(self) -> list[Delivery]:
-        return [*super().take_waiting(), *self._arrangement.give_up(), *self._released]
+        return [*self._take_arrived(), *self._arrangement.give_up(), *self._released]
 
     def take_released(self) -> list[Delivery]:
         """The deliveries that are released, and not taken; what has come since stays held."""
         released = [*self._released]
         self._released.clear()
-        return released
+        return [each for each in released if self._passes(each)]
 
     def follow_time(self) -> None:
         """Move the watermark on where it releases nothing, too. To be said before anything comes."""
@@ -251,11 +254,14 @@ class OrderedSubscription(Subscription):
 
     async def delivery(self) -> Delivery:
         self._begin()
-        while not self._released:
-            if self._ended is not None:
-                raise self._ended
-            await self._look()
-        return self._released.popleft()
+        while True:
+            while not self._released:
+                if self._ended is not None:
+                    raise self._ended
+                await self._look()
+            delivery = self._released.popleft()
+            if self._passes(delivery):
+                return delivery
 
     def declare(self, to: int) -> None:
         """Declare that no event before a time will be published any more, and wait for nothing."""
@@ -325,13 +331,17 @@ class OrderedSubscription(Subscription):
             cut.exception()  # is raised where it is looked at, if anybody does
 
     def _take_in(self) -> None:
-        for delivery in super().take_waiting():
+        for delivery in self._take_arrived():
             late = self._arrangement.take(delivery)
             if late is not None and self._on_late is not None:
                 try:
                     self._on_late(late)
                 except Exception:  # what became of it is not the subscription's concern
                     log.exception("the on_late hook failed")
+
+    def _offered(self, channels: Channels) -> None:
+        super()._offered(channels)
+        self._queue = deque(self._queue)  # the total order is the one that counts
 
     def _complete(self, bound: int) -> None:
         self._take_in()

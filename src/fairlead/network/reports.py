@@ -103,10 +103,18 @@ class RetainReport(TypedDict):
 
 
 class ExpiresReport(TypedDict):
-    """The attribute that says when notifications of a channel expire, and the duration for those without."""
+    """The attribute that says when notifications of a channel expire, or until when they are held, and the
+    duration for those without."""
 
     attribute: str
     default: NotRequired[str]
+
+
+class PriorityReport(TypedDict):
+    """The attribute that says the priority of notifications of a channel, and that of those without."""
+
+    attribute: str
+    default: Count
 
 
 class ChannelReport(TypedDict):
@@ -116,6 +124,12 @@ class ChannelReport(TypedDict):
     filter: str
     retain: NotRequired[RetainReport]
     expires: NotRequired[str | ExpiresReport]
+    delay: NotRequired[str | ExpiresReport]
+    priority: NotRequired[Count | PriorityReport]
+    order: NotRequired[str]
+    discard: NotRequired[str]
+    per: NotRequired[list[str]]
+    deadline: NotRequired[str]
 
 
 class MemoryStatus(TypedDict):

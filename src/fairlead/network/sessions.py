@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fairlead.broker.publications import Entry, Pending
+from fairlead.channels.waiting import Standing
 from fairlead.errors import LogFull
 from fairlead.model.order import Identity
 from fairlead.network import wire
@@ -65,6 +66,8 @@ class Outgoing:
     """The arrivals by several ways, in a redundant network."""
     passes: Callable[[bytes], bool] | None = None
     """Whether a notification may be handed out for the first time, where some expire; None: each may."""
+    standing: Callable[[bytes], Standing] | None = None
+    """The standing of a delivery among all that waits for a slow client; None: each goes in its turn."""
 
 
 class Session(ABC):

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from fairlead.channels import Channels, Deadlines, Missed
+from fairlead.channels.waiting import Waiting
+from fairlead.conditions import Condition, Passing
 from fairlead.delivery.assigning import NEUTRAL, Terms
 from fairlead.errors import ConnectionEnded, FairleadError, SealBroken
 from fairlead.filters.filter import Filter
@@ -27,6 +32,9 @@ if TYPE_CHECKING:
     from fairlead.security.sealing import Sealer
 
 __all__ = ["Closed", "Delivery", "Subscription"]
+
+
+log: Final = logging.getLogger(__name__)
 
 
 class Closed(ConnectionEnded):
@@ -91,11 +99,13 @@ class Subscription:
         since: int | None,
         *,
         terms: Terms = NEUTRAL,
+        on: Condition | None = None,
     ) -> None:
         self._client = client
         self.terms = terms
         """On which terms deliveries are handed out and accepted."""
         self.id, self.filter, self.durable, self.since = id, filter, durable, since
+        self._passing = None if on is None else Passing(on)
         self._retained = False
         """Whether retained values come first."""
         self._instead = ""
@@ -114,7 +124,14 @@ class Subscription:
         self.dropped = 0
         """The number of deliveries left out, at most, because this client or a link on the way to it was
         slow."""
-        self._queue: deque[Delivery] = deque()
+        self._queue: deque[Delivery] | Waiting[Delivery] = deque()
+        self._want = ""
+        """The quality of service that is required."""
+        self._on_missed: Callable[[Missed], object] | None = None
+        self._channels: Channels | None = None
+        """The channels of what may come, once the broker has said so."""
+        self._deadlines: Deadlines | None = None
+        self._watch: asyncio.TimerHandle | None = None
         self._arrived = asyncio.Event()
         self._last: Delivery | None = None
         self._transaction: Transaction | None = None
@@ -129,6 +146,11 @@ class Subscription:
         """The filter on what the keys of this client open, where something is sealed."""
         self._seen = 0
         """The last place that came, of what is in no durable subscriber's backlog."""
+
+    @property
+    def on(self) -> Condition | None:
+        """The condition beside the filter, which is judged here."""
+        return None if self._passing is None else self._passing.condition
 
     @property
     def waiting(self) -> int:
@@ -212,15 +234,18 @@ class Subscription:
             delivery = self._queue.popleft()
             self._client._intake.taken()
             opened = delivery if self._sealer is None else self._opened(delivery, self._sealer)
-            if opened is not None:
+            if opened is not None and self._passes(opened):
                 if self._transaction is not None:
                     self._transaction._took(opened)
                 return opened
 
     def take_waiting(self) -> list[Delivery]:
         """The deliveries that have come already; nothing is waited for."""
-        taken = list(self._queue)
-        self._queue.clear()
+        return [each for each in self._take_arrived() if self._passes(each)]
+
+    def _take_arrived(self) -> list[Delivery]:
+        """The same, before the condition has judged them."""
+        taken = [self._queue.popleft() for _ in range(len(self._queue))]
         self._client._intake.taken(len(taken))
         if self._sealer is None:
             return taken
@@ -229,7 +254,14 @@ class Subscription:
 
     def _untaken(self) -> list[Delivery]:
         """The deliveries that have come, which nobody will take."""
-        return self.take_waiting()
+        return self._take_arrived()
+
+    def _passes(self, delivery: Delivery) -> bool:
+        """Whether the condition lets a delivery pass; one that it does not is dealt with."""
+        if self._passing is None or self._passing.passes(delivery.notification, delivery.ordinal):
+            return True
+        self._dealt_with(delivery)
+        return False
 
     def _open_with(self, sealer: Sealer, clear: Filter) -> None:
         """Open what is delivered, and hand over what a filter matches then."""
@@ -255,13 +287,46 @@ class Subscription:
             self._end(Closed("the subscription is closed"))
             await self._client._close(self)
 
+    def _offered(self, channels: Channels) -> None:
+        """The channels of what may come: what waits goes as they say, and is expected when they say."""
+        self._channels = channels
+        queue: deque[Delivery] | Waiting[Delivery] = deque()
+        if channels.arrange:
+            queue = Waiting(lambda delivery: channels.standing(delivery.notification))
+        for each in self._queue:
+            queue.append(each)
+        self._queue = queue
+        if self._on_missed is not None:
+            self._deadlines = Deadlines(channels, self._deadlines) if channels.expect else None
+
     def _put(self, delivery: Delivery) -> None:
         self._queue.append(delivery)
         self._arrived.set()
+        if self._deadlines is not None:
+            self._deadlines.seen(delivery.notification, _now())
+            self._look_at_deadlines()
+
+    def _look_at_deadlines(self) -> None:
+        """Tell what was expected and has not come, and look again when something else may be missed."""
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        if self._deadlines is None or self._on_missed is None or self._ended is not None:
+            return
+        for missed in self._deadlines.missed(_now()):
+            try:
+                self._on_missed(missed)
+            except Exception:  # what became of it is not the subscription's concern
+                log.exception("the on_missed hook failed")
+        if (due := self._deadlines.next_time()) is not None:
+            loop = asyncio.get_running_loop()
+            self._watch = loop.call_later(max(0, due - _now()) / 1e6, self._look_at_deadlines)
 
     def _end(self, error: FairleadError) -> None:
         if self._ended is None:
             self._ended = error
+            if self._watch is not None:
+                self._watch.cancel()
             self._arrived.set()
 
     def _dealt_with(
@@ -278,7 +343,14 @@ class Subscription:
             if not rejected:
                 return  # with the transaction
             transaction._drop(delivery)
+        if self._passing is not None and not again:
+            self._passing.settled(delivery.ordinal)
         if delivery.ordinal:
             self._client._intake.settle(
                 delivery, rejected=rejected, again=again, after_us=after_us, reason=reason
             )
+
+
+def _now() -> int:
+    """The time in microseconds."""
+    return time.time_ns() // 1_000

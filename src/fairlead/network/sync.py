@@ -21,6 +21,8 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
+from fairlead.channels import Missed, Quality
+from fairlead.conditions import Condition
 from fairlead.delivery.discovery import Discovered, What
 from fairlead.errors import ConnectionEnded, NotAcknowledged, SubscriptionEnded, ValueRefused
 from fairlead.filters.filter import Filter
@@ -219,6 +221,9 @@ class Client:
         context: str | Filter | None = None,
         on_late: Callable[[Late], object] | None = None,
         retained: Literal["send", "only", "no"] = "send",
+        on: str | Condition | None = None,
+        want: str | Quality | None = None,
+        on_missed: Callable[[Missed], object] | None = None,
     ) -> Subscription:
         """Subscribe to what a filter matches, as the asynchronous client does; on return every broker knows.
 
@@ -246,6 +251,9 @@ class Client:
                 context=context,
                 on_late=on_late,
                 retained=retained,
+                on=on,
+                want=want,
+                on_missed=on_missed,
             )
             try:
                 async with asyncio.timeout(INSTALL_S if timeout is None else timeout):
@@ -653,6 +661,11 @@ class Subscription(_Reading):
     def narrowed(self) -> bool:
         """Whether the broker's access policy grants less than the filter."""
         return self._subscription.narrowed
+
+    @property
+    def waiting(self) -> int:
+        """The number of deliveries that have arrived and not been taken."""
+        return self._subscription.waiting
 
     @property
     def dropped(self) -> int:

@@ -104,6 +104,7 @@ from fairlead.network.messages import (
     Notice,
     Notices,
     NoticeText,
+    Offered,
     Operate,
     Passed,
     Ping,
@@ -183,6 +184,7 @@ __all__ = [
     "Notice",
     "NoticeText",
     "Notices",
+    "Offered",
     "Operate",
     "Parts",
     "Passed",
@@ -377,6 +379,8 @@ ATTEMPTS_SINCE: Final = 7
 """The version from which on clients know of attempts."""
 DISCOVERY_SINCE: Final = 7
 """The version from which on brokers say what others want."""
+OFFERED_SINCE: Final = 7
+"""The version from which on clients are told the channels of what they subscribe to."""
 CUTS_SINCE: Final = 7
 """The version from which on brokers answer for cuts."""
 

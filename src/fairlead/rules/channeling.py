@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from fairlead.channels import Channels, Expires
-from fairlead.channels.channel import EXPIRES_MARK
+from fairlead.channels import Channels, Expires, Priority
+from fairlead.channels.channel import EXPIRES_MARK, PRIORITY_MARK
 from fairlead.model import Instant, Notification
 from fairlead.rules.rule import Depends, Rule
 
@@ -41,11 +41,20 @@ class Channeling(Rule):
         channel = self.channels.of(notification)
         if channel is None:
             return notification
+        if channel.prior is not None:
+            notification = self._with_priority(notification, channel.prior)
         if channel.expiry is not None:
             notification = self._with_expiry(notification, channel.expiry, now)
         if channel.retain is None or notification.time is not None or not now:
             return notification
         return notification.stamped(Instant(now))
+
+    @staticmethod
+    def _with_priority(notification: Notification, priority: Priority) -> Notification:
+        """The same holds for a priority; a name that is the mark's own is no other attribute."""
+        if priority.attribute and PRIORITY_MARK in notification.attributes:
+            return notification
+        return notification.marked(PRIORITY_MARK, priority.of(notification))
 
     @staticmethod
     def _with_expiry(notification: Notification, expires: Expires, now: int) -> Notification:

@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from fairlead.channels import Channel, Channels
+from fairlead.channels.waiting import Standing
 from fairlead.errors import Forbidden
 from fairlead.filters.filter import EVERYTHING, Filter
 from fairlead.model import Notification
@@ -204,6 +205,15 @@ class Seam:
         """The instant from which on a notification is handed to nobody for the first time, in microseconds; None:
         it does not expire. Pure: it is marked where the notification is published."""
         return self.channels.expires(notification)
+
+    def held_until(self, notification: Notification, now: int) -> int | None:
+        """The instant until which a publication that was taken is held where it was published, in microseconds;
+        None: it goes on at once."""
+        return self.channels.held_until(notification, now) if self.channels.hold else None
+
+    def standing(self, notification: Notification) -> Standing:
+        """The standing of a notification among all that waits with it for a subscriber. Pure, as `expires` is."""
+        return self.channels.standing(notification)
 
     def channel(self, notification: Notification) -> Channel | None:
         """The channel that a notification is in: its quality of service. Pure, and the same at every broker."""
