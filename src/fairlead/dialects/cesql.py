@@ -20,12 +20,12 @@ than 32 bits is an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Final
 
 from fairlead.dialects import truth
-from fairlead.dialects.dialect import make_callable, translating
+from fairlead.dialects.dialect import make_callable, translating, written
 from fairlead.dialects.expressions import (
     Binary,
     Call,
@@ -44,10 +44,11 @@ from fairlead.dialects.expressions import read as read_expression
 from fairlead.dialects.numerals import whole_number
 from fairlead.dialects.objects import CesqlExpression
 from fairlead.dialects.truth import FALSE, TRUE, UNKNOWN, Truth, both, either
+from fairlead.dialects.writing import Conditions, Wildcard, glob_of
 from fairlead.errors import TranslationRefused
 from fairlead.filters.algebra import overlaps
 from fairlead.filters.constraint import Constraint, Op
-from fairlead.filters.filter import NOTHING, Filter, Not, Or
+from fairlead.filters.filter import NOTHING, And, Filter, Not, Or, Tested
 from fairlead.filters.patterns import RegularExpression
 from fairlead.filters.terms import Attribute
 from fairlead.model import Instant, Kind, Multi, Notification, kind_of, number_of
@@ -92,8 +93,116 @@ def read(text: str) -> Filter:
 
 
 def write(filter: Filter) -> str:
-    """Refused: an attribute of ours may have any kind, and one of CESQL is cast."""
-    raise TranslationRefused(f"CESQL is read, not written; not written is: {filter}")
+    """An expression with the same meaning: where one casts, there is seldom one for a plain constraint."""
+    candidates = (_Expression(guards=guards).text(filter) for guards in (False, True))
+    return written(filter, candidates, read, _Expression.language)
+
+
+class _Expression(Conditions):
+    """The spelling of expressions."""
+
+    language = "CESQL"
+
+    def present(self, name: str) -> str:
+        return f"EXISTS {self._attribute(name)}"
+
+    def absent(self, name: str) -> str:
+        return f"NOT EXISTS {self._attribute(name)}"
+
+    def object(self, test: Tested) -> str:
+        if isinstance(test.test, CesqlExpression):
+            return test.test.text
+        raise self.refused(test)
+
+    def text(self, filter: Filter) -> str:
+        return super().text(_without_kinds(filter))
+
+    def leaf(self, constraint: Constraint, name: str) -> str:
+        attribute = self._attribute(name)
+        match constraint.op, constraint.operand:
+            case op, operand if op in _SPELLED:
+                return f"{attribute} {_SPELLED[op]} {self._literal(operand)}"
+            case Op.IN | Op.NOT_IN as op, operand:
+                return f"{attribute} {op.value.upper()} ({', '.join(map(self._literal, operand))})"
+            case (Op.PREFIX | Op.SUFFIX | Op.SUBSTRING) as op, str(text):
+                before = () if op is Op.PREFIX else (Wildcard.ANY,)
+                behind = () if op is Op.SUFFIX else (Wildcard.ANY,)
+                return self._like(attribute, (*before, text, *behind))
+            case Op.LIKE, RegularExpression(text=expression):
+                glob = glob_of(expression)
+                if glob is not None and not glob.ignores_case:
+                    return self._like(attribute, glob.parts)
+        raise self.refused(constraint)
+
+    def _like(self, attribute: str, parts: Iterable[str | Wildcard]) -> str:
+        texts = (
+            _LIKE[part] if isinstance(part, Wildcard) else self._plain(part, r"\\\g<0>") for part in parts
+        )
+        return f"{attribute} LIKE '{''.join(texts)}'"
+
+    def _plain(self, text: str, wild: str = r"\g<0>") -> str:
+        """A text between quotes."""
+        if "\\" in text:
+            raise TranslationRefused(
+                f"CESQL has no literal for {text!r}: a backslash stands before a quote only"
+            )
+        return re.sub("[%_]", wild, text).replace("'", "\\'")
+
+    def _attribute(self, name: str) -> str:
+        if not re.fullmatch("[a-z0-9]*[a-z][a-z0-9]*", name) or name.upper() in _WORDS or name == "data":
+            raise TranslationRefused(f"{name!r} is no context attribute of CloudEvents")
+        return name
+
+    def _literal(self, value: Any) -> str:
+        match value:
+            case bool():
+                return "TRUE" if value else "FALSE"
+            case str():
+                return f"'{self._plain(value)}'"
+            case int() if INT_MIN <= value <= INT_MAX:
+                return str(value)
+        raise TranslationRefused(f"CESQL has no literal for {value!r}")
+
+
+_SPELLED: Final = {Op.EQ: "=", Op.NE: "!=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
+_LIKE: Final = {Wildcard.ANY: "%", Wildcard.ONE: "_"}
+_KINDS: Final = frozenset({Kind.STRING, Kind.NUMBER, Kind.BOOLEAN})
+
+
+def _without_kinds(filter: Filter) -> Filter:
+    """The same, where what says that an attribute has a value of CloudEvents says that it is there."""
+    match filter:
+        case And(parts):
+            return And.of(_without_kinds(part) for part in parts)
+        case Or(parts):
+            kinds = {
+                part.operand
+                for part in parts
+                if isinstance(part, Constraint) and part.op is Op.IS and part.term == _term_of(parts[0])
+            }
+            term = _term_of(parts[0])
+            if term is not None and kinds == _KINDS and len(parts) == len(_KINDS):
+                return And.of((Constraint(term, Op.EXISTS), Not(Constraint(term, Op.EQ, None))))
+            return Or.of(_without_kinds(part) for part in parts if not _is_cast(part, parts))
+        case Not(part):
+            return Not(_without_kinds(part))
+    return filter
+
+
+def _is_cast(part: Filter, parts: tuple[Filter, ...]) -> bool:
+    """Whether a part is about the strings that are cast to what another part is about."""
+    if not isinstance(part, Constraint) or part.op is not Op.LIKE:
+        return False
+    return any(
+        isinstance(each, Constraint)
+        and each.term == part.term
+        and kind_of(each.operand) in (Kind.NUMBER, Kind.BOOLEAN)
+        for each in parts
+    )
+
+
+def _term_of(filter: Filter) -> Attribute | None:
+    return filter.term if isinstance(filter, Constraint) and isinstance(filter.term, Attribute) else None
 
 
 def _checked(text: str) -> Node:

@@ -23,6 +23,7 @@ leaves.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -30,12 +31,14 @@ from ipaddress import ip_address
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead.dialects.dialect import make_callable, translating
+from fairlead.dialects.dialect import make_callable, translating, written
 from fairlead.dialects.texts import described, escaped, ignoring_case
+from fairlead.dialects.writing import Glob, Wildcard, constrained, glob_of
 from fairlead.errors import TranslationRefused, ValueRefused
 from fairlead.filters.constraint import Constraint, Op, Range
 from fairlead.filters.extensions.elements import ELEMENT, SomeFilter
-from fairlead.filters.filter import And, Filter, Not, Or
+from fairlead.filters.filter import And, Filter, Not, Or, Tested
+from fairlead.filters.patterns import RegularExpression
 from fairlead.filters.regexes import BLOCK
 from fairlead.filters.terms import Attribute
 from fairlead.model import Kind, Multi
@@ -68,8 +71,10 @@ def read(text: str) -> Filter:
 
 
 def write(filter: Filter) -> str:
-    """Refused: a pattern accepts lists as well, so what one can say is never a constraint alone."""
-    raise TranslationRefused(f"event patterns are read, not written; not written is: {filter}")
+    """A pattern with the same meaning: it accepts lists as well, so a plain constraint has none."""
+    pattern = _written(filter)
+    shown = [] if pattern is None else [json.dumps(pattern, ensure_ascii=False)]
+    return written(filter, shown, read, "an event pattern")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -408,6 +413,181 @@ def _anywhere(holder: str, path: _Path) -> Filter:
         return Or.of((_is_leaf(name), SomeFilter.filter(name, _is_leaf(ELEMENT))))
     below = path[1:]
     return Or.of((_anywhere(f"{name}.", below), SomeFilter.filter(name, _anywhere(f"{ELEMENT}.", below))))
+
+
+# -- from filters to patterns ----------------------------------------------------------------------------
+
+
+def _written(filter: Filter) -> dict[str, Any] | None:
+    """The pattern of what a filter says where there are no lists; None where there is none."""
+    field = _field_of(filter)
+    if field is not None:
+        name, test = field
+        return _nested(name, [test])
+    match filter:
+        case And(parts):
+            found: dict[str, Any] = {}
+            for part in parts:
+                one = _written(part)
+                if one is None or not _join(found, one):
+                    return None
+            return found
+        case Or(parts):
+            plain = [part for part in parts if not _is_about_lists(part)]
+            fields = [_field_of(part) for part in plain]
+            if fields and len({each and each[0] for each in fields}) == 1 and fields[0] is not None:
+                return _nested(fields[0][0], [each[1] for each in fields if each is not None])
+            return _either_of(plain)
+    return None
+
+
+def _either_of(parts: list[Filter]) -> dict[str, Any] | None:
+    """One of several patterns; tests of one field that follow one another are one."""
+    several: list[dict[str, Any]] = []
+    before: str | None = None
+    for part in parts:
+        one = _written(part)
+        if one is None:
+            return None
+        field = _field_of(part)
+        if field is not None and field[0] == before:
+            _tests_in(several[-1]).append(field[1])
+            continue
+        before = field and field[0]
+        several.append(one)
+    return several[0] if len(several) == 1 else {_OR: several} if several else None
+
+
+def _tests_in(pattern: dict[str, Any]) -> list[Any]:
+    """The tests of a pattern with one field."""
+    [inner] = pattern.values()
+    return inner if isinstance(inner, list) else _tests_in(inner)
+
+
+def _nested(name: str, tests: list[Any]) -> dict[str, Any]:
+    first, _, rest = name.partition(".")
+    flat = [each for test in tests for each in (test.values if isinstance(test, _Values) else [test])]
+    return {first: _nested(rest, flat) if rest else flat}
+
+
+def _join(found: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Add the fields of a pattern to another one; false where both test one field."""
+    for name, given in other.items():
+        here = found.setdefault(name, given)
+        if here is not given and not (
+            isinstance(here, dict) and isinstance(given, dict) and _join(here, given)
+        ):
+            return False
+    return True
+
+
+def _is_about_lists(part: Filter) -> bool:
+    """Whether a part says of a list what another one says of a value."""
+    match part:
+        case Constraint(op=Op.OVERLAPS) | Constraint(op=Op.IS, operand=Kind.ARRAY):
+            return True
+        case Tested(test=SomeFilter()):
+            return True
+        case And(parts):
+            return any(map(_is_about_lists, parts))
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Several tests at once: the values of a list."""
+
+    values: tuple[Any, ...]
+
+
+def _field_of(filter: Filter) -> tuple[str, Any] | None:
+    """The field that a filter is about, and the test of it; None for other filters."""
+    match filter:
+        case Not(inner) if (field := _field_of(_of_values(inner))) and field[1] == {"exists": True}:
+            return field[0], {"exists": False}
+        case Constraint(term=Attribute(name)):
+            test = _test_of(filter)
+            return None if test is None else (name, test)
+        case And(parts) if (holder := constrained(parts[0])) and And.of(parts[:4]) == _is_leaf(holder):
+            negated = [each.part for each in parts[4:] if isinstance(each, Not)]
+            tests = [_test_of(each) for each in negated if constrained(each) == holder]
+            if len(tests) < len(parts) - 4:
+                return None
+            return (holder, {"exists": True}) if not tests else _but_of(holder, tests)
+    return None
+
+
+def _of_values(filter: Filter) -> Filter:
+    """The part of a filter that is not about lists."""
+    if not isinstance(filter, Or):
+        return filter
+    plain = [part for part in filter.parts if not _is_about_lists(part)]
+    return plain[0] if len(plain) == 1 else filter
+
+
+def _but_of(name: str, tests: list[Any]) -> tuple[str, Any] | None:
+    """The test that none of some tests passes."""
+    match tests:
+        case [_Values(values)]:
+            return name, {"anything-but": list(values)}
+        case [dict() as first, *_] if all(isinstance(each, dict) and {*each} == {*first} for each in tests):
+            [kind] = first
+            operands = [each[kind] for each in tests]
+            return name, {"anything-but": {kind: operands if len(operands) > 1 else operands[0]}}
+    return None
+
+
+def _test_of(filter: Filter) -> Any:
+    """The test that a constraint is; None where it is none."""
+    if not isinstance(filter, Constraint):
+        return None
+    match filter.op, filter.operand:
+        case Op.EQ, None:
+            return _Values((None,))
+        case Op.EQ, value:
+            return _plain(value)
+        case Op.IN, values:
+            plain = tuple(map(_plain, values))
+            return None if any(each is None for each in plain) else _Values(plain)
+        case (Op.LT | Op.LE | Op.GT | Op.GE) as op, operand if _is_number(operand):
+            return {"numeric": [op.value, _plain(operand)]}
+        case Op.IN_RANGE, Range(low, high, low_closed, high_closed) if _is_number(low):
+            signs = ">=" if low_closed else ">", "<=" if high_closed else "<"
+            return {"numeric": [signs[0], _plain(low), signs[1], _plain(high)]}
+        case (Op.PREFIX | Op.SUFFIX) as op, str(text):
+            return {op.value: text}
+        case Op.LIKE, RegularExpression(text=expression):
+            if expression.startswith(BLOCK):
+                block = expression.removeprefix(BLOCK)
+                return {"cidr": block} if "/" in block else block
+            glob = glob_of(expression)
+            return None if glob is None else _glob(glob)
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A simple value as JSON has it; None where it has no such text."""
+    if isinstance(value, Decimal):
+        near = float(value)
+        return near if Decimal(repr(near)) == value else None
+    return value if isinstance(value, str | bool | int | float) else None
+
+
+def _glob(glob: Glob) -> Any:
+    match glob.parts:
+        case _ if Wildcard.ONE in glob.parts:
+            return None
+        case _ if not glob.ignores_case:
+            signs = (
+                "*" if isinstance(part, Wildcard) else re.sub(r"[*\\]", r"\\\g<0>", part)
+                for part in glob.parts
+            )
+            return {"wildcard": "".join(signs)}
+        case (str(text), Wildcard.ANY):
+            return {"prefix": {_IGNORING: text}}
+        case (Wildcard.ANY, str(text)):
+            return {"suffix": {_IGNORING: text}}
+    return None if glob.text is None else {_IGNORING: glob.text}
 
 
 def _refused(path: _Path, problem: str, hint: str | None = None) -> TranslationRefused:

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any, Final
 
-from fairlead.dialects.dialect import make_callable, translating
+from fairlead.dialects.dialect import make_callable, translating, written
 from fairlead.dialects.expressions import (
     Between,
     Binary,
@@ -38,9 +39,10 @@ from fairlead.dialects.expressions import (
 from fairlead.dialects.expressions import read as read_expression
 from fairlead.dialects.objects import JmsExpression
 from fairlead.dialects.truth import Truth, both, truth_of
+from fairlead.dialects.writing import Conditions, Wildcard, glob_of
 from fairlead.errors import TranslationRefused
 from fairlead.filters.constraint import Constraint, Op, Range
-from fairlead.filters.filter import NOTHING, Filter, Not
+from fairlead.filters.filter import NOTHING, Filter, Not, Tested
 from fairlead.filters.patterns import RegularExpression
 from fairlead.filters.terms import Attribute
 from fairlead.model import Kind, Multi, Notification, kind_of, number_of
@@ -92,14 +94,88 @@ def read(text: str) -> Filter:
 
 
 def write(filter: Filter) -> str:
-    """Refused: a selector compares numbers as Java does, and its properties have other kinds than ours."""
-    raise TranslationRefused(f"selectors are read, not written; not written is: {filter}")
+    """A selector with the same meaning, of the constraints that a selector has."""
+    return written(filter, (_Selector().text(filter),), read, _Selector.language)
+
+
+class _Selector(Conditions):
+    """The spelling of selectors."""
+
+    language = "a message selector"
+    everything = "TRUE"
+
+    def present(self, name: str) -> str:
+        return f"{self._identifier(name)} IS NOT NULL"
+
+    def absent(self, name: str) -> str:
+        return f"{self._identifier(name)} IS NULL"
+
+    def object(self, test: Tested) -> str:
+        if isinstance(test.test, JmsExpression):
+            return test.test.text
+        raise self.refused(test)
+
+    def leaf(self, constraint: Constraint, name: str) -> str:
+        column = self._identifier(name)
+        match constraint.op, constraint.operand:
+            case (Op.IN | Op.NOT_IN) as op, operand if all(isinstance(each, str) for each in operand):
+                return f"{column} {op.value.upper()} ({', '.join(map(self._literal, operand))})"
+            case Op.IN, operand:
+                return f"({' OR '.join(f'{column} = {self._literal(each)}' for each in operand)})"
+            case Op.IN_RANGE, Range(low, high, True, True):
+                return f"{column} BETWEEN {self._literal(low)} AND {self._literal(high)}"
+            case Op.IN_RANGE, Range(low, high, low_closed, high_closed):
+                first, last = ">=" if low_closed else ">", "<=" if high_closed else "<"
+                return f"({column} {first} {self._literal(low)} AND {column} {last} {self._literal(high)})"
+            case (Op.PREFIX | Op.SUFFIX | Op.SUBSTRING) as op, str(text):
+                before = () if op is Op.PREFIX else (Wildcard.ANY,)
+                behind = () if op is Op.SUFFIX else (Wildcard.ANY,)
+                return self._like(column, (*before, text, *behind))
+            case Op.LIKE, RegularExpression(text=expression):
+                glob = glob_of(expression)
+                if glob is not None and not glob.ignores_case:
+                    return self._like(column, glob.parts)
+            case Op.IS, Kind.STRING:
+                return f"{column} LIKE '%'"
+            case Op.IS, Kind.BOOLEAN:
+                return f"({column} = TRUE OR {column} = FALSE)"
+            case op, operand if op in _SIGNS:
+                return f"{column} {_SIGNS[op]} {self._literal(operand)}"
+        raise self.refused(constraint)
+
+    def _like(self, column: str, parts: Iterable[str | Wildcard]) -> str:
+        pattern = "".join(
+            _LIKE[part] if isinstance(part, Wildcard) else re.sub("[!%_]", r"!\g<0>", part) for part in parts
+        )
+        escape = " ESCAPE '!'" if "!" in pattern else ""
+        return f"{column} LIKE {self._literal(pattern)}{escape}"
+
+    def _identifier(self, name: str) -> str:
+        if not re.fullmatch(r"[^\W\d][\w$]*", name) or name.upper() in _WORDS:
+            raise TranslationRefused(f"{name!r} is no name of a property")
+        return name
+
+    def _literal(self, value: Any) -> str:
+        match value:
+            case bool():
+                return "TRUE" if value else "FALSE"
+            case str():
+                return "'" + value.replace("'", "''") + "'"
+            case int() if abs(value) <= EXACT_MAX:
+                return str(value)
+            case int() | Decimal() | float() if float(value) == value and math.isfinite(value):
+                return repr(float(value))
+        raise TranslationRefused(f"a selector has no literal for {value!r}")
+
+
+_LIKE: Final = {Wildcard.ANY: "%", Wildcard.ONE: "_"}
 
 
 # -- checks that need no message -------------------------------------------------------------------------
 
 _LOGIC: Final = frozenset({"AND", "OR"})
 _COMPARISONS: Final = {"=": Op.EQ, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
+_SIGNS: Final = {op: sign for sign, op in _COMPARISONS.items()}
 _FLIPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 

@@ -28,15 +28,17 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
-from fairlead.dialects.dialect import make_callable, translating
+from fairlead.dialects.dialect import make_callable, translating, written
 from fairlead.dialects.objects import Keywords
 from fairlead.dialects.texts import described, escaped, searched
+from fairlead.dialects.writing import Glob, Wildcard, glob_of
 from fairlead.errors import FairleadError, NotInstalled, TranslationRefused
-from fairlead.filters.constraint import Constraint, Op
+from fairlead.filters.constraint import Constraint, Op, Range
 from fairlead.filters.extensions.comparing import ComparisonFilter
-from fairlead.filters.filter import And, Filter, Not, Or
+from fairlead.filters.filter import And, Filter, Not, Or, Tested
 from fairlead.filters.patterns import RegularExpression
 from fairlead.filters.regexes import BLOCK, IGNORING_CASE
 from fairlead.filters.terms import Attribute
@@ -80,16 +82,119 @@ def filter_of(rule: Mapping[str, Any]) -> Filter:
 
 
 def write(filter: Filter) -> str:
-    """Refused: a rule has more in it than its filter, and strings in it ignore case."""
-    raise TranslationRefused(f"Sigma rules are read, not written; not written is: {filter}")
+    """A rule with the same meaning: a title, and a detection with a selection for each test."""
+    rule = _Rule()
+    rule.detection["condition"] = rule.condition(filter, alone=True)
+    shown = {"title": "A filter", "logsource": {"category": "any"}, "detection": rule.detection}
+    text = _yaml().safe_dump(shown, sort_keys=False, allow_unicode=True, width=1_000_000)
+    return written(filter, (text,), read, "a Sigma rule")
+
+
+class _Rule:
+    """A detection that is being written."""
+
+    def __init__(self) -> None:
+        self.detection: dict[str, Any] = {}
+
+    def condition(self, filter: Filter, *, alone: bool = False) -> str:
+        """The condition that a filter is, over selections that are added for its tests."""
+        match filter:
+            case And(parts) if len(parts) > 1:
+                return " and ".join(map(self.condition, parts))
+            case Or(parts) if (name := _null_in(parts)) is not None:
+                return self._selected({name: None})
+            case Or(parts) if len(parts) > 1:
+                text = " or ".join(map(self.condition, parts))
+                return text if alone else f"({text})"
+            case Not(part):
+                return f"not {self.condition(part)}"
+            case Tested(test=Keywords(text=text)):
+                return self._selected([text])
+            case Constraint(term=Attribute(name)):
+                found = _selection_of(filter)
+                if found is not None:
+                    return self._selected({f"{name}{key}": value for key, value in found.items()})
+        raise TranslationRefused(f"a Sigma rule cannot say: {filter}")
+
+    def _selected(self, selection: Any) -> str:
+        """The name of a selection."""
+        known = next((name for name, given in self.detection.items() if given == selection), None)
+        if known is None:
+            known = f"selection{len(self.detection) + 1}"
+            self.detection[known] = selection
+        return known
+
+
+def _null_in(parts: tuple[Filter, ...]) -> str | None:
+    """The field of which parts say that it is null or absent."""
+    match parts:
+        case (Constraint(term=Attribute(name), op=Op.ABSENT), Constraint(term=term, op=Op.EQ, operand=None)):
+            return name if term == Attribute(name) else None
+    return None
+
+
+def _selection_of(constraint: Constraint) -> dict[str, Any] | None:
+    """The tests that a constraint is, by modifiers; None where it is none."""
+    match constraint.op, constraint.operand:
+        case Op.EXISTS, _:
+            return {"|exists": True}
+        case Op.EQ, value if isinstance(value, bool) or _is_shown(value):
+            return {"": _number(value)}
+        case (Op.LT | Op.LE | Op.GT | Op.GE) as op, operand if _is_shown(operand):
+            return {f"|{_NAMED[op]}": _number(operand)}
+        case Op.IN_RANGE, Range(low, high, low_closed, high_closed) if _is_shown(low) and _is_shown(high):
+            first, last = "gte" if low_closed else "gt", "lte" if high_closed else "lt"
+            return {f"|{first}": _number(low), f"|{last}": _number(high)}
+        case Op.LIKE, RegularExpression(text=expression):
+            if expression.startswith(BLOCK):
+                return {"|cidr": expression.removeprefix(BLOCK)}
+            glob = glob_of(expression)
+            if glob is not None:
+                return {"" if glob.ignores_case else "|cased": _value_of(glob)}
+        case op, str(text) if op in _AFFIXES:
+            return {f"|{_AFFIXES[op]}|cased": _value_of(Glob((text,), False))}
+        case Op.EQ, str(text):
+            return {"|cased": _value_of(Glob((text,), False))}
+        case Op.IN, values if all(isinstance(each, str) for each in values):
+            return {"|cased": [_value_of(Glob((each,), False)) for each in values]}
+    return None
+
+
+_AFFIXES: Final = {Op.PREFIX: "startswith", Op.SUFFIX: "endswith", Op.SUBSTRING: "contains"}
+_SIGNS: Final = {Wildcard.ANY: "*", Wildcard.ONE: "?"}
+
+
+def _value_of(glob: Glob) -> str:
+    """A value with the wildcards of Sigma."""
+    return "".join(
+        _SIGNS[part] if isinstance(part, Wildcard) else re.sub(r"[*?\\]", r"\\\g<0>", part)
+        for part in glob.parts
+    )
+
+
+def _is_shown(value: Any) -> bool:
+    """Whether a number has a text in YAML that is read as this number."""
+    if isinstance(value, Decimal):
+        return Decimal(repr(float(value))) == value
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> int | float:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _yaml() -> Any:
+    """The reader and writer of YAML."""
+    try:
+        import yaml  # type: ignore[import-untyped]  # it has no types of its own
+    except ImportError:
+        raise NotInstalled.extra("Sigma rules", "dialects") from None
+    return yaml
 
 
 def documents(text: str) -> list[Mapping[str, Any]]:
     """The rules of a text, of which --- separates several; TranslationRefused where it is not YAML."""
-    try:
-        import yaml  # type: ignore[import-untyped]  # it has no types of its own
-    except ImportError:
-        raise NotInstalled.extra("reading Sigma rules", "dialects") from None
+    yaml = _yaml()
     try:
         aliases = [each for each in yaml.parse(text) if isinstance(each, yaml.AliasEvent)]
         if aliases:  # a few lines of them would be a rule of any size
@@ -411,6 +516,7 @@ def _encoded(text: str, transforms: list[str], path: str) -> list[str]:
 # -- modifiers with a meaning of their own -------------------------------------------------------------------
 
 _ORDER: Final = {"lt": Op.LT, "lte": Op.LE, "gt": Op.GT, "gte": Op.GE}
+_NAMED: Final = {op: name for name, op in _ORDER.items()}
 
 
 def _ordered(op: Op) -> Callable[[str, set[str]], _Test]:
