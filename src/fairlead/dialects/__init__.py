@@ -12,7 +12,7 @@
 A dialect is a module of that name with two functions, and is itself callable:
 
     read(text) -> Filter     the filter that matches a notification iff the text does in its own system
-    write(filter) -> text    a text that says the same, verified by reading it back; the callable is `read`
+    write(filter) -> text    a text that says the same, verified by reading it back, or a refusal
 
 Law: a notification matches `read(text)` iff the dialect's own engine accepts it. Where the meaning of a
 dialect differs from ours (three-valued logic, errors, coercion, case), the filter states the dialect's

@@ -94,6 +94,8 @@ def read(text: str) -> Filter:
 
 def write(filter: Filter) -> str:
     """An expression with the same meaning: where one casts, there is seldom one for a plain constraint."""
+    if isinstance(filter, Constraint) and isinstance(filter.term, Attribute) and filter.operand is True:
+        return written(filter, (filter.term.name,), read, _Expression.language)  # nothing casts it
     candidates = (_Expression(guards=guards).text(filter) for guards in (False, True))
     return written(filter, candidates, read, _Expression.language)
 
@@ -174,13 +176,13 @@ def _without_kinds(filter: Filter) -> Filter:
     match filter:
         case And(parts):
             return And.of(_without_kinds(part) for part in parts)
-        case Or(parts):
+        case Or(parts) if parts:
+            term = _term_of(parts[0])
             kinds = {
                 part.operand
                 for part in parts
-                if isinstance(part, Constraint) and part.op is Op.IS and part.term == _term_of(parts[0])
+                if isinstance(part, Constraint) and part.op is Op.IS and part.term == term
             }
-            term = _term_of(parts[0])
             if term is not None and kinds == _KINDS and len(parts) == len(_KINDS):
                 return And.of((Constraint(term, Op.EXISTS), Not(Constraint(term, Op.EQ, None))))
             return Or.of(_without_kinds(part) for part in parts if not _is_cast(part, parts))

@@ -87,7 +87,7 @@ def write(filter: Filter) -> str:
     rule.detection["condition"] = rule.condition(filter, alone=True)
     shown = {"title": "A filter", "logsource": {"category": "any"}, "detection": rule.detection}
     text = _yaml().safe_dump(shown, sort_keys=False, allow_unicode=True, width=1_000_000)
-    return written(filter, (text,), read, "a Sigma rule")
+    return written(filter, (text.rstrip(),), read, "a Sigma rule")
 
 
 class _Rule:
