@@ -11,9 +11,7 @@ BIN := .venv/bin
 # What is installed, from the extras of pyproject.toml: to run Fairlead, and to work on it.
 RUN_EXTRAS := spark network console security
 DEV_EXTRAS := dev
-WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
-SPREAD := -n $(WORKERS)
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
 .PHONY: help demo test check fmt bench bench-docs bench-history chaos golden soak docs lock hooks clean java found-chromium found-java found-mosquitto run-env dev-env lint types
@@ -26,8 +24,8 @@ demo: found-java run-env ## Show Fairlead at work on sample data
 
 # Each process that tests Spark has a session of its own, so these tests run apart from the others.
 test: found-java found-chromium found-mosquitto lint types ## Run the linters and every test
-	@$(WITH_JAVA) $(PYTEST) $(SPREAD) --ignore tests/spark
-	@$(WITH_JAVA) $(PYTEST) $(SPREAD) tests/spark
+	@$(WITH_JAVA) scripts/tests --ignore tests/spark
+	@$(WITH_JAVA) scripts/tests tests/spark
 
 check: found-java found-mosquitto lint types docs ## Run the quick checks: ruff, mypy, import directions, the site, the documentation's examples
 	@$(WITH_JAVA) $(PYTEST) tests/arch tests/docs
@@ -56,7 +54,7 @@ golden: found-java found-chromium found-mosquitto dev-env ## Write the golden fi
 	@$(WITH_JAVA) $(PYTEST) --golden
 
 soak: found-java found-chromium found-mosquitto dev-env ## Run every test with many random examples, the long ones included
-	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) $(SPREAD) --ignore tests/spark
+	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak scripts/tests --ignore tests/spark
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) tests/spark
 
 docs: dev-env ## Build the documentation as a site, with the API reference, into build/site
