@@ -266,10 +266,17 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts that do not wait for brokers that are away."""
-    barrier = wire.Barrier
-    monkeypatch.setattr(
-        cuts.wire, "Barrier", lambda origin, number, patient, ends: barrier(origin, number, False, ends)
-    )
+
+    class Wire:
+        """The messages, as far as cuts know them."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(wire, name)
+
+        def Barrier(self, origin: str, number: int, patient: bool, ends: Any) -> wire.Barrier:
+            return wire.Barrier(origin, number, False, ends)
+
+    monkeypatch.setattr(cuts, "wire", Wire())
 
 
 def unasked(monkeypatch: pytest.MonkeyPatch) -> None:

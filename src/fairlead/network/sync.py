@@ -648,6 +648,11 @@ class Subscription(_Reading):
         return self._subscription.durable
 
     @property
+    def on(self) -> Condition | None:
+        """The condition beside the filter."""
+        return self._subscription.on
+
+    @property
     def granted(self) -> Filter:
         """The part of the filter that the broker's access policy grants: only that is delivered."""
         return self._subscription.granted
