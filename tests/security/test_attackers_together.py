@@ -1,4 +1,4 @@
-"""All attackers, one after the other: 100,000 tries over the protocol, HTTP, WebSockets and TLS."""
+"""All attackers, one after the other: 140,000 tries over the protocol, MQTT, HTTP, WebSockets and TLS."""
 
 from __future__ import annotations
 
@@ -13,10 +13,19 @@ from fairlead.network.addresses import Tls
 from fairlead_lab.testing.attacker import Attack, Books
 from fairlead_lab.testing.brokers import self_signed
 from fairlead_lab.testing.http_attacker import POLICY_TEXT, HttpAttack
+from fairlead_lab.testing.mqtt_attacker import MqttAttack
 from fairlead_lab.testing.tls_attacker import TlsAttack
 from fairlead_lab.testing.web import Web
+from fairlead_lab.testing.wide_attacker import WideAttack
 
-TRIES: Final = {"protocol": 80_000, "http": 12_000, "https": 4_000, "tls": 4_000}
+TRIES: Final = {
+    "protocol": 60_000,
+    "wide": 40_000,
+    "mqtt": 20_000,
+    "http": 12_000,
+    "https": 4_000,
+    "tls": 4_000,
+}
 STEP: Final = 2_000
 
 
@@ -51,11 +60,20 @@ def attackers(tmp_path: Path, certificate: Tls) -> dict[str, Callable[[int], Boo
         finally:
             made.close()
 
-    return {"protocol": lambda seed: Attack(seed).run(STEP), "http": http, "https": https, "tls": tls}
+    return {
+        "protocol": lambda seed: Attack(seed).run(STEP),
+        "wide": lambda seed: WideAttack(seed).run(STEP),
+        "mqtt": lambda seed: MqttAttack(tmp_path / f"mqtt{seed}", seed).run(STEP),
+        "http": http,
+        "https": https,
+        "tls": tls,
+    }
 
 
 @pytest.mark.soak
-def test_a_hundred_thousand_tries_and_nothing_wrong(attackers: dict[str, Callable[[int], Books]]) -> None:
+def test_more_than_a_hundred_thousand_tries_and_nothing_wrong(
+    attackers: dict[str, Callable[[int], Books]],
+) -> None:
     tried, wrong = 0, []
     for way, tries in TRIES.items():
         for seed in range(tries // STEP):
@@ -64,4 +82,4 @@ def test_a_hundred_thousand_tries_and_nothing_wrong(attackers: dict[str, Callabl
             wrong += [(way, seed, each) for each in books.wrong]
             print(way, seed, tried, len(wrong), flush=True)
     assert wrong == []
-    assert tried >= 100_000
+    assert tried >= 140_000

@@ -405,6 +405,11 @@ class Connection(asyncio.Protocol):
         name = f"{own}mqtt/{client}"
         is_own = not own or client == principal.name or client.startswith(own)
         self._producer = client if is_own else f"{own}{client}"
+        try:  # before anything of the session that there may be ends
+            self._node.guard.name_for(name, principal, micros(), is_made_up=False)
+        except Forbidden as error:
+            self._refuse(Answer.NOT_AUTHORIZED, str(error))
+            return
         before = self._listener.sessions.get(name)
         if before is not None and before.connection is not None:
             before.connection.taken_over()

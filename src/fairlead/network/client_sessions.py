@@ -76,8 +76,8 @@ class ClientSession(Session):
         self.durables: dict[str, Durable] = {}
         self.will: Willed | None = None
         """The notification that is published when it is lost."""
-        self.listens: dict[str, tuple[Filter, bool]] = {}
-        self.discoveries: dict[str, tuple[What, Filter, Discovered]] = {}
+        self.listens: dict[str, tuple[Filter, Filter, bool]] = {}
+        self.discoveries: dict[str, tuple[What, Filter, Filter, Discovered]] = {}
         """The questions whose changed answers it gets, with the last answers."""
         self._filter_sizes: dict[tuple[str, str], int] = {}
         self.filter_bytes = 0

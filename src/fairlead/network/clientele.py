@@ -48,6 +48,8 @@ __all__ = ["Clientele"]
 
 CHANGES: Final = (wire.Subscribe, wire.Unsubscribe, wire.Advertise, wire.Unadvertise)
 """Requests that change what neighbours have to know."""
+ASKED_BY: Final[dict[What, str]] = {"wants": "publish", "offers": "subscribe"}
+"""By what a client asks, the action that it has to be allowed."""
 COMPARED_AT_ONCE: Final = 20_000
 """The number of routing entries compared in one turn to answer producers whether there are subscribers."""
 
@@ -92,6 +94,7 @@ class Clientele:
         self.send_request: Callable[[ClientSession, bytes, int], bool] = lambda session, packed, now: False
         """Send a request on; False: nobody listens. Admission's to do."""
         self.quenching = quenching
+        guard.decided.append(self.ask_anew)
         self._named = 0
         self._version = 0
         self._unsure: dict[tuple[ClientSession, str], None] = {}
@@ -398,10 +401,25 @@ class Clientele:
 
     # -- whether there are subscribers -------------------------------------------------------------------------
 
+    def ask_anew(self, now: int) -> None:
+        """The rights of clients have changed: what they have asked about is what they may learn of now."""
+        for session in self._clients.values():
+            for id, (requested, heard, anyone) in [*session.listens.items()]:
+                filter = self._guard.visible(session.client, requested, now, "publish")
+                if filter != heard:
+                    session.listens[id] = (requested, filter, anyone)
+                    self._unsure[session, id] = None
+            for id, (what, requested, _, answer) in [*session.discoveries.items()]:
+                asked = self._guard.visible(session.client, requested, now, ASKED_BY[what])
+                session.discoveries[id] = what, requested, asked, answer
+                self._unsure[session, id] = None  # hidden attributes may be others, too
+            self.quenching.end(session)
+
     def _listen(self, session: ClientSession, message: wire.Listen, now: int) -> None:
         if message.filter:
-            filter = self._guard.listened(session, self._filter(session, message.filter, now), now)
-            session.listens[message.id] = (filter, False)
+            requested = self._filter(session, message.filter, now)
+            filter = self._guard.listened(session, requested, now)
+            session.listens[message.id] = (requested, filter, False)
             self._tell_listening(session, message.id, first=True)
             self._hold(session, "listen", message, filter)
         else:
@@ -426,9 +444,9 @@ class Clientele:
             left -= sum(map(len, self._broker.tables)) + 1
 
     def _tell_listening(self, session: ClientSession, id: str, *, first: bool = False) -> None:
-        filter, before = session.listens[id]
+        requested, filter, before = session.listens[id]
         anyone = self.quenching.listeners.listen(session.client, filter)
-        session.listens[id] = (filter, anyone)
+        session.listens[id] = (requested, filter, anyone)
         if first or anyone != before:
             session.tell(wire.Listening(id, anyone))
 
@@ -450,10 +468,10 @@ class Clientele:
             session.tell(wire.Done(message.number))
             return
         filter = self._filter(session, message.filter, now)
-        asked = self._guard.listened(session, filter, now, "publish" if what == "wants" else "subscribe")
+        asked = self._guard.listened(session, filter, now, ASKED_BY[what])
         answer = self._discovered(session, what, asked)
         if message.id:
-            session.discoveries[message.id] = what, asked, answer
+            session.discoveries[message.id] = what, filter, asked, answer
             self._hold(session, "discovery", message, asked)
         if message.number:
             session.tell(wire.Response(message.number, answer.to_json()))
@@ -487,10 +505,10 @@ class Clientele:
                 return
 
     def _tell_discovered(self, session: ClientSession, id: str) -> None:
-        what, asked, before = session.discoveries[id]
+        what, requested, asked, before = session.discoveries[id]
         answer = self._discovered(session, what, asked)
         if answer != before:
-            session.discoveries[id] = what, asked, answer
+            session.discoveries[id] = what, requested, asked, answer
             session.tell(wire.Discovered(id, answer.to_json()))
 
     _HANDLERS: Final[dict[type, Callable[[Any, ClientSession, Any, int], None]]] = {

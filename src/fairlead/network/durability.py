@@ -100,7 +100,7 @@ class Durability:
         self._durables, self._router, self._dispatch = durables, router, dispatch
         self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
         self._leaving, self._guard = leaving, guard
-        guard.decided = self.look_at_members
+        guard.decided.append(self.look_at_members)
 
     def recall(self, now: int) -> None:
         """Restore the durable subscribers with their filters and cursors."""

@@ -86,8 +86,9 @@ class Guard:
         """The delegations that principals have made by calls. The driver says in which file they are kept."""
         self.declared = DeclaredTypes()
         """The types that principals have declared by calls. The driver says in which file they are kept."""
-        self.decided: Callable[[int], None] = lambda now: None
-        """Called when clients may have other rights than before, after their subscriptions were granted anew."""
+        self.decided: list[Callable[[int], None]] = []
+        """They are called when clients may have other rights than before, when their subscriptions were granted
+        anew."""
         self.is_exposed = False
         """Whether programs on other machines can do everything here. The driver's to say."""
         self.brokers: Sequence[str] | None = None
@@ -264,11 +265,11 @@ class Guard:
             rights = self._access.rights(client, now)
             self.records.add(client, rights, rights.may(action, requested, now), self._access.policy, now)
 
-    def visible(self, client: str, filter: Filter, now: int) -> Filter:
-        """The part of a filter that a client may subscribe to."""
+    def visible(self, client: str, filter: Filter, now: int, action: str = "subscribe") -> Filter:
+        """The part of a filter that a client may subscribe to, or publish."""
         if self._access is None:
             return filter
-        granted = self._access.rights(client, now).may("subscribe", filter, now).granted
+        granted = self._access.rights(client, now).may(action, filter, now).granted
         return NOTHING if granted is None else granted
 
     def inform(self, session: ClientSession, grant: Grant) -> None:
@@ -445,7 +446,8 @@ class Guard:
             self._look_at(session, now, has_changed=session.client in changed)
         for client in list(self._broker.clients):
             self._reconsider(client, now)
-        self.decided(now)
+        for follow in self.decided:
+            follow(now)
         for name, link in list(self._links.items()):
             principal = self._principals.get(name)
             if principal is not None and not self._rights(principal, now).allows("link"):

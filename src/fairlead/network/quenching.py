@@ -123,6 +123,13 @@ class Quenching:
         """A source is awake: it has said so, or will not publish any more."""
         self._awake([(session, id)])
 
+    def end(self, session: ClientSession) -> None:
+        """A client has other rights: it asks again, whoever listens."""
+        keys = [key for key in self._quenched if key[0] is session]
+        for _, id in keys:
+            session.tell(wire.Wake(id))
+        self._awake(keys)
+
     def tick(self, now: int) -> None:
         """Leases may be over."""
         if self._quenched:

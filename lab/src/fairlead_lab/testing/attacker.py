@@ -11,10 +11,10 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import jwt
 
@@ -29,6 +29,7 @@ from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.routing import STRATEGIES
 from fairlead.rules.access import Access, nobody
+from fairlead.rules.rule import Rule
 from fairlead.security import AccessPolicy, Principal
 from fairlead.security.credentials import Authenticator, Tokens, bearer
 from fairlead_lab.testing.memory import MemoryDisk
@@ -193,12 +194,15 @@ class _Client:
 class Attack:
     """One attack, which a seed decides about. `make` makes the rule of the policy."""
 
+    POLICY: ClassVar[Mapping[str, Any]] = POLICY
+    ALLOWED: ClassVar[type[Allowed]] = Allowed
+
     def __init__(self, seed: int, make: type[Access] = Access) -> None:
         self._random = Random(seed)
         self.books = Books()
-        self._policy = AccessPolicy.of(POLICY)
+        self._policy = AccessPolicy.of(self.POLICY)
         self.node = Node(
-            Broker("hub", Settings(STRATEGIES["covering"](0.1)), rules=[make(self._policy, nobody)]),
+            Broker("hub", Settings(STRATEGIES["covering"](0.1)), rules=self._rules(make)),
             Ledger("/log", MemoryDisk()),
             life="1",
         )
@@ -207,7 +211,7 @@ class Attack:
         self.node.clientele.principal_of = lambda shown, now: self._authenticator.principal(shown, None, now)
         self._shown: deque[_Shown] = deque(maxlen=30)
         """Tokens that somebody has overheard."""
-        self._allowed = Allowed()
+        self._allowed = self.ALLOWED()
         self._clients: list[_Client] = []
         self._published: deque[tuple[str, str]] = deque(maxlen=100)
         """Identities that are published."""
@@ -216,13 +220,25 @@ class Attack:
         self._number = 0
         self._now = 1
 
+    def _rules(self, make: type[Access]) -> list[Rule]:
+        """The rules of the broker."""
+        return [make(self._policy, nobody)]
+
+    def _tick(self) -> None:
+        """Time passes."""
+        self.node.guard.tick(self._now)
+
+    def _will(self, who: str, own: str) -> bytes:
+        """The will of a client that connects under a name as a principal."""
+        return b""
+
     # -- the attack ------------------------------------------------------------------------------------------
 
     def run(self, tries: int) -> Books:
         """Try so many times."""
         for _ in range(tries):
             self._now += 1
-            self.node.guard.tick(self._now)
+            self._tick()
             attempt = self._random.choice(self._ATTEMPTS)
             self.books.tried[attempt.__name__] += 1
             attempt(self)
@@ -275,14 +291,16 @@ class Attack:
         name = principal.name
         proven = name == shown.name and self._now < shown.until
         self.books.check("proof", allowed=proven, details=(asked, name, shown))
+        own = self._random.choice((name, f"{name}~1", *NAMES)) if self._random.random() < 0.5 else name
         hello = wire.Hello(
             wire.VERSION,
             self._random.choice(("client", "client", "client", "broker", "root")),
-            self._random.choice((name, f"{name}~1", *NAMES)) if self._random.random() < 0.5 else name,
+            own,
             life="x",
             log="theirs",
             routing="filters",
             is_made_up=self._random.random() < 0.3,
+            will=self._will(name, own),
         )
         peer = _Peer()
         try:
@@ -328,21 +346,29 @@ class Attack:
             return
         frames = []
         for _ in range(self._random.randint(1, 4)):
-            producer = self._random.choice(("",) * 8 + (*NAMES, client.session.name))
-            symbol: Any = self._random.choice((*SYMBOLS, *SYMBOLS, {"nested": "IBM"}, ["IBM"], None))
-            given: dict[str, Any] = {"n": self._random.randint(0, 9), "symbol": symbol}
             with contextlib.suppress(FairleadError):
-                if self._random.random() < 0.2:
-                    given["type"] = "scope change"
-                elif self._random.random() < 0.3:
-                    given["type"] = type = self._random.choice(TYPES)
-                    given["owner"] = self._owners.get(type, "")
-                if self._random.random() < 0.1:
-                    given["n"] = 1 << 80  # JSON text
-                given |= {"id": str(self._next()), "by": client.principal.name, "as": client.session.name}
-                packed = pack(Notification.of({**given, **({"producer": producer} if producer else {})}))
+                packed = self._publication(client.principal.name, client.session.name)
                 frames.append(wire.publish(self._random.choice((0, self._number)), packed))
         self._send(client, *frames)
+
+    def _publication(self, who: str, own: str) -> bytes:
+        """Something that a principal may try to publish over a connection of this name."""
+        producer = self._random.choice(("",) * 8 + (*NAMES, own))
+        symbol: Any = self._random.choice((*SYMBOLS, *SYMBOLS, {"nested": "IBM"}, ["IBM"], None))
+        given: dict[str, Any] = {"n": self._random.randint(0, 9), "symbol": symbol}
+        if self._random.random() < 0.2:
+            given["type"] = "scope change"
+        elif self._random.random() < 0.3:
+            given["type"] = type = self._random.choice(TYPES)
+            given["owner"] = self._owners.get(type, "")
+        if self._random.random() < 0.1:
+            given["n"] = 1 << 80  # JSON text
+        given |= {"id": str(self._next()), "by": who, "as": own, **self._more()}
+        return pack(Notification.of({**given, **({"producer": producer} if producer else {})}))
+
+    def _more(self) -> dict[str, Any]:
+        """Further attributes of a publication."""
+        return {}
 
     def _guess(self) -> None:
         """Try an identity that may have been published, to learn whether it was."""
@@ -413,7 +439,7 @@ class Attack:
             allowed = who == "root" or self._allowed.owns(who, "durables", ended) or before[ended].ends
             self.books.check("end of a durable subscriber", allowed=allowed, details=(who, ended))
         if isinstance(message, wire.Listen) and done:
-            self.books.check("listening", allowed=who in WRITES, details=who)
+            self.books.check("listening", allowed=self._may_listen(who), details=who)
 
     def _declare(self) -> None:
         """Declare types, or remove them: one's own, and others'."""
@@ -498,7 +524,7 @@ class Attack:
         if client is not None:
             client.session.lost()
 
-    _ATTEMPTS: Final = (
+    _ATTEMPTS: ClassVar[tuple[Callable[[Any], None], ...]] = (
         *(_connect,) * 16,
         *(_publish,) * 40,
         *(_guess,) * 4,
@@ -549,10 +575,18 @@ class Attack:
             own == by or own.startswith((f"{by}~", "operator"))
         )
         self._published.append((notification.producer, str(notification.id)))
-        written = notification.get("symbol") in WRITES.get(by, ()) and (
+        written = self._may_have_written(by, notification.get("symbol")) and (
             known or self._allowed.owns(by, "producers", notification.producer)
         )
         owner, n = notification.get("owner", ""), notification.get("n")
         is_theirs = not owner or owner == by or (isinstance(n, int) and n > 3)
         self.books.check("publication of a type", allowed=is_theirs, details=(by, notification))
         self.books.check("publication", allowed=written, details=(by, notification))
+
+    def _may_have_written(self, by: str, symbol: object) -> bool:
+        """Whether a principal could ever publish that."""
+        return symbol in WRITES.get(by, ())
+
+    def _may_listen(self, who: str) -> bool:
+        """Whether a principal may learn who wants something."""
+        return who in WRITES
