@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from fairlead.bus import Bus
-from fairlead.correlation.patterns import Pattern, building, model, parse
+from fairlead.correlation.patterns import Pattern, building, model, parse, parts
 from fairlead.model import Instant
 
 PAGE = (Path(__file__).parents[2] / "docs" / "patterns.md").read_text(encoding="utf-8")
 
 
-def table(heading: str) -> list[list[str]]:
+def table(heading: str, page: str = PAGE) -> list[list[str]]:
     """The rows of the table that begins with a heading, cell by cell."""
-    lines = PAGE[PAGE.index(f"| {heading} |") :].split("\n\n")[0].splitlines()
+    lines = page[page.index(f"| {heading} |") :].split("\n\n", maxsplit=1)[0].splitlines()
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
 
 
@@ -34,6 +34,14 @@ def test_what_one_writes_is_the_canonical_spelling_of_a_pattern(text: str) -> No
     assert str(parse(text)) == text
 
 
+COMING = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", [row[1].strip("`") for row in table("in a pattern there", COMING)])
+def test_what_others_say_can_be_said_here(text: str) -> None:
+    assert parse(str(parse(text))) == parse(text)
+
+
 @pytest.mark.parametrize("row", table("taking"), ids=lambda row: row[0])
 def test_the_modes_take_what_the_table_says(row: list[str]) -> None:
     take, *taken = row
@@ -47,7 +55,7 @@ def test_the_limits_are_those_of_the_model() -> None:
     from fairlead.correlation.reading import LENGTH_MAX
 
     shown = [int(re.sub(r"\D.*", "", row[1].replace(",", ""))) for row in table("limit")]
-    ours = [model.STEPS_MAX, model.COUNT_MAX, model.BACK_MAX, model.LIMIT]
+    ours = [model.STEPS_MAX, parts.COUNT_MAX, model.BACK_MAX, model.LIMIT]
     assert shown == [*ours, FAILURES_MAX, DEPTH_MAX, LENGTH_MAX]
 
 

@@ -52,6 +52,7 @@ RICH = (
     "A as a among (A or B) followed by B as b, b.x >= prev(b.x), same k, giving older = prev(a.x, 2)",
     "steep: [x > 0] as up among [true], up.x > prev(up.x), prev(up.time) >= up.time - 5 us",
     "[true] as one followed by [true] as other, one is first, other.x != one.x, same k, giving n = prev(other.n)",
+    "calm: (A unless C within 6 us before) followed by B as b, same k, leaving out b",
 )
 """Patterns that find something in most streams, that look back, and patterns over the composites of others."""
 FAIR = ("A.x <= B.x", "A[2].x != A[1].k or B and A.k = C.k", "spike and D", "C[2] and spike[1].size > B.x")

@@ -16,16 +16,17 @@ from hypothesis import strategies as st
 from fairlead.correlation.kernel import Detected
 from fairlead.correlation.occurrences import Occurrence
 from fairlead.correlation.patterns import automaton as automata
+from fairlead.correlation.patterns import conditions
 from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.detector import Detector, shared_of
 from fairlead.correlation.patterns.forms import form_of, with_atoms
 from fairlead.correlation.patterns.instance import Instance
 from fairlead.correlation.patterns.language import parse
-from fairlead.correlation.patterns.model import Atom, Pattern, Take
+from fairlead.correlation.patterns.model import EVER, Atom, Pattern, Take, none_before
 from fairlead.errors import FilterError
 from fairlead.filters import parse as filter_of
 from fairlead.matching.brute import Brute
-from fairlead.model import Instant, Notification
+from fairlead.model import ABSENT, Instant, Notification
 from fairlead.model.encoding import fields_from_json, notification_to_json
 from fairlead.model.order import END, order_keys
 from fairlead_lab.correlation.patterns.reference import detect
@@ -138,10 +139,16 @@ CHOOSING = (
     "2 or more A until (D as d) followed by C, d.x > A.x",
     "A followed by C unless next (B or D as n) among (B or C or D), n.x >= A.x",
     "A followed by greedily any number of [x > 1] as b followed by [y = 0] as c, c.x > count(b)",
+    "A followed by greedily 1 or more B starting timer T for 7 us then (C else timer T), C.x > A.x",
+    "A followed by greedily any number of [x > 1] starting timer T for 3 us then ([true] as r else timer T)",
     "A followed by greedily 1 to 2 (any B) followed by [x >= 1] within 9 us, with partial matches",
     "D followed by permutation of A, 2 or more B as b and C within 20 us, sum(b.x) > C.x",
     "A followed by 1 or more B as b followed by C, taking from the last b",
     "1 or more A as a followed by B, a.time <= last(a.time) + 3 us",
+    "(A unless B within 5 us before) followed by C, C.x >= A.x",
+    "A followed by (B among (A or B) unless [x > 1] before) followed by C, same k",
+    "1 or more (A unless (A as early) within 3 us before) followed by [x > 0] within 20 us",
+    "A then no D within 6 us followed by B unless ([y = 0] as b) within 4 us before, B.x > prev(B.x)",
 )
 """Patterns that pass events over, bar them, have precedence, or leave the order free."""
 
@@ -179,6 +186,20 @@ MISTAKES: dict[str, tuple[str, str, object, str, object]] = {
         "_resumes",
         lambda self, path, ends: path[-1][0],
     ),
+    "nothing comes before what is taken": (
+        "A unless B within 2 us before",
+        "ABAAA",
+        Instance,
+        "_with_preceding",
+        lambda self, occurrence, reaction: occurrence,
+    ),
+    "what came long before is too early as well": (
+        "A unless B within 2 us before",
+        "ABAAA",
+        conditions,
+        "none_before",
+        lambda step, bar, lead: none_before(step, bar, EVER),
+    ),
 }
 """What could be wrong: a pattern, the types of a stream with x = 0, 1, …, and what is replaced."""
 
@@ -211,11 +232,36 @@ def test_mistakes_about_them_are_found(mistake: str, monkeypatch: pytest.MonkeyP
         ("A followed by B without (C as c), B.x > c.x", "compared with earlier steps"),
         ("A followed by B, taking from the first C", "no step is called"),
         ("A starting timer T for 5 s then any timer T", "takes no event to pass over"),
+        ("1 or more A unless B before", "is about one step"),
+        ("A unless (B as b) before, b.x > 1", "has no conditions"),
+        ("A followed by B, leaving out C", "no step is called"),
+        ("A followed by B, leaving out B and B", "is left out twice"),
+        ("A then no B within 5 s, leaving out no_B", "no step that takes events is called"),
     ],
 )
 def test_bars_and_precedence_where_they_mean_nothing_are_refused(text: str, says: str) -> None:
     with pytest.raises(FilterError, match=re.escape(says)):
         parse(text)
+
+
+def test_a_composite_does_not_show_what_is_left_out_and_is_the_same_otherwise() -> None:
+    stream = occurrences(
+        Notification.of({"id": f"{n}", "type": type, "x": n, "time": Instant(n)})
+        for n, type in enumerate("ABBC")
+    )
+    text = "A followed by greedily 1 or more B followed by [true] as x, giving last = x.x"
+    [whole], [less] = (found(parse(text + also), stream) for also in ("", ", leaving out x and A"))
+    assert whole.constituents == less.constituents
+    assert (whole.start, whole.end, whole.outputs) == (less.start, less.end, less.outputs)
+    shown_of = less.notification()
+    assert [each["id"] for each in shown_of.get("constituents")] == ["1", "2"]
+    assert (shown_of.get("A.x"), shown_of.get("x.x"), shown_of.get("last")) == (ABSENT, ABSENT, 3)
+
+
+def test_the_end_is_the_last_moment_there_is() -> None:
+    pattern = parse("A then no [true] until the end")
+    assert pattern == parse("A then no [true] until 9999-12-31T23:59:59.999999Z")
+    assert str(pattern) == "A then no [true] until the end"
 
 
 ALTERNATIVES = (

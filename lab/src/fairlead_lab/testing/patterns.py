@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from fairlead.correlation.patterns.model import (
+    EVER,
     LIMIT,
     TIME,
     Aggregate,
@@ -56,7 +57,7 @@ TIME_MAX: Final = 30
 """The last microsecond of a stream; windows and timers are shorter than half of it."""
 SETTLED: Final = ("atom", "sequence", "concat", "iterate", "either", "both", "timing", "within")
 """The nodes of bodies in which steps and links alone decide."""
-CHOOSING: Final = ("any", "greedy", "until", "without", "next", "permutation", "prev")
+CHOOSING: Final = ("any", "greedy", "until", "without", "next", "before", "permutation", "prev")
 """The nodes that pass events over, have precedence, bar events, leave the order free, or look back."""
 NODES: Final = SETTLED + CHOOSING
 """The nodes that bodies are made of, for those who want less than all."""
@@ -113,6 +114,10 @@ class _Drawing:
                 self.left -= 1
                 atom = self.atom(())
                 return Unless(atom, self.bar())
+            case "before":
+                self.left -= 1
+                atom = self.atom(())
+                return Unless(atom, self.bar(), lead=self.draw(st.sampled_from((EVER, 1, 2, 5))))
             case "next":
                 self.left -= 1
                 inner = self.part(depth - 1, known)
@@ -274,6 +279,9 @@ def patterns(
         partial=is_partial,
         name=draw(st.sampled_from(("composite", "spike"))),
         resume=draw(_resumes(taking)) if resumes and take is Take.PAST and taking else None,
+        left_out=tuple(draw(st.lists(st.sampled_from(taking), max_size=2, unique=True)))
+        if outputs and taking and draw(_seldom)
+        else (),
     )
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from datetime import time as TimeOfDay
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairlead.correlation.patterns.conditions import Fold, fold_of, plan_conditions, tester
 from fairlead.correlation.patterns.judging import Judging, Question, Source, Tally
@@ -44,6 +44,7 @@ from fairlead.correlation.patterns.model import (
     Unless,
     Within,
     can_be_skipped,
+    preceded,
 )
 from fairlead.correlation.patterns.model import atoms as atoms_of
 from fairlead.correlation.patterns.reactions import Move
@@ -152,6 +153,18 @@ class State:
     moves: dict[tuple[int, int], tuple[Move, ...]] = field(default_factory=dict)
 
 
+class Looking(NamedTuple):
+    """What is looked back at: the occurrences of a step's sort, or those that a bar would take."""
+
+    sort: int
+    """The atom whose sort it is."""
+    of: int
+    """The atom that asks: what it may take, or has in its domain, is marked with what comes before."""
+    step: str
+    depth: int
+    """The number of occurrences that are kept."""
+
+
 class Automaton:
     """The automaton of a pattern's body, with its conditions."""
 
@@ -191,8 +204,12 @@ class Automaton:
         """The registers that hold values as they came, which are told apart by their keys."""
         self.judging = self._judging()
         """Judges tallies; None where no question is about them."""
-        self.lookback = tuple((self._numbers[step], step, depth) for step, depth in pattern.lookback.items())
-        """The steps of which it is asked what comes before: their numbers, their names, and how far."""
+        marked = {bar.step: step for step, bar, _ in preceded(pattern.body)}
+        self.lookback = tuple(
+            Looking(self._numbers[step], self._numbers[marked.get(step, step)], step, depth)
+            for step, depth in pattern.lookback.items()
+        )
+        """What is looked back at."""
         self.window = pattern.body.duration if isinstance(pattern.body, Within) else None
         """The window around the whole pattern: what is older can be forgotten."""
         self.runs_out = self.window if pattern.partial else None
@@ -288,8 +305,10 @@ class Automaton:
                 return Loop(inner(repeated), least, most, greedy, bar)
             case Permutation(parts):
                 return Shuffle(tuple(map(inner, parts)))
-            case Unless(guarded, bar_atom, is_next):
+            case Unless(guarded, bar_atom, is_next, lead):
                 number = self._barring(bar_atom, windows, parallel)
+                if lead is not None:  # a condition says it
+                    return inner(guarded, head)
                 return Guarded(inner(guarded, head), number, Bar.NEXT if is_next else Bar.WITHOUT)
             case Either(parts):
                 return Choice(tuple(inner(each, head) for each in parts))

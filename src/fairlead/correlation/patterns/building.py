@@ -21,6 +21,7 @@ from typing import TypeAlias
 from fairlead.correlation.patterns.forms import with_atoms
 from fairlead.correlation.patterns.language import parse_condition, parse_operand
 from fairlead.correlation.patterns.model import (
+    EVER,
     LIMIT,
     UNNAMED,
     Atom,
@@ -93,6 +94,7 @@ class _Clauses:
     partial: bool = False
     name: str = UNNAMED
     resume: Resume | None = None
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,13 @@ class Expression:
         """This step, where none of the others comes first; conditions may speak of them by the name."""
         return self._grown(Unless(self._atom, _bar(others, name)))
 
+    def unless_before(
+        self, *others: Events, within: Duration | None = None, name: str | None = None
+    ) -> Expression:
+        """This step, where none of the others has come before it, ever or within a time."""
+        lead = EVER if within is None else duration_of(within)
+        return self._grown(Unless(self._atom, _bar(others, name), lead=lead))
+
     def or_timer(self, *timers: str) -> Expression:
         """This step, which takes the time events of some timers as well."""
         return self._grown(replace(self._atom, timers=self._atom.timers | {*timers}))
@@ -248,6 +257,10 @@ class Expression:
     def resuming(self, step: str, *, last: bool = False) -> Expression:
         """The next match may start with the first event that a step took, or with the last."""
         return self._given(resume=Resume(step, last))
+
+    def leaving_out(self, *steps: str) -> Expression:
+        """The events of these steps belong to a match, and its composite does not show them."""
+        return self._given(left_out=(*self.clauses.left_out, *steps))
 
     def limited(self, limit: int) -> Expression:
         """With at most so many matches for each end."""
@@ -408,6 +421,8 @@ def _clauses(pattern: Pattern) -> str:
     if pattern.resume is not None:
         last = ["last=True"] if pattern.resume.is_last else []
         calls.append(("resuming", [_quoted(pattern.resume.step), *last]))
+    if pattern.left_out:
+        calls.append(("leaving_out", [*map(_quoted, pattern.left_out)]))
     if pattern.limit != LIMIT:
         calls.append(("limited", [str(pattern.limit)]))
     if pattern.partial:
@@ -441,6 +456,9 @@ def _part(part: Part) -> str:
             is_narrow = bar.domain is not None and bar.domain != EVERYTHING
             among = f", among={_sort(bar.domain)}" if is_narrow and bar.domain is not None else ""
             return f"{_part(inner)}.unless_next({_barred(bar)}{among})"
+        case Unless(inner, bar, _, int() as lead):
+            within = f", within={_quoted(render_duration(lead))}" if lead != EVER else ""
+            return f"{_part(inner)}.unless_before({_barred(bar)}{within})"
         case Unless(inner, bar):
             named = _quoted(bar.step)
             return f"{_part(inner)}.unless_first({_sorts(bar.filter or EVERYTHING)}, name={named})"

@@ -10,6 +10,8 @@
     <step>         the attributes of what the step took; of a step that is repeated, a list of these
     <output>       what the pattern gives with it
 
+What a pattern leaves out is no constituent and no attribute; the id and the interval are of the whole match.
+
 So a composite can be filtered (`interval.start >= …`, `q.price > 100`), subscribed to, and be a step of
 another pattern (`type = "spike"`).
 """
@@ -75,7 +77,8 @@ class Composite:
     def notification(self) -> Notification:
         """The composite as a notification."""
         steps: dict[str, list[Record]] = {}
-        for step, occurrence in self.constituents:
+        shown = [each for each in self.constituents if each[0] not in self.pattern.left_out]
+        for step, occurrence in shown:
             steps.setdefault(step, []).append(occurrence.notification.attributes)
         repeated = self.pattern.repeated_steps
         id, end = self.id, Instant(self.end)
@@ -88,7 +91,7 @@ class Composite:
             "time": end,
             "interval": Record({"start": Instant(self.start), "end": end}),
             "pattern": self.pattern.hash,
-            "constituents": Array(tuple(_named(*each) for each in self.constituents)),
+            "constituents": Array(tuple(_named(*each) for each in shown)),
         }
         return Notification(Record(fields), id=id, producer=PRODUCER, time=end)
 

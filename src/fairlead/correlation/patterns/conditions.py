@@ -34,6 +34,8 @@ from fairlead.correlation.patterns.model import (
     Pattern,
     Reference,
     atoms,
+    none_before,
+    preceded,
 )
 from fairlead.errors import ValueRefused
 from fairlead.filters import Op
@@ -159,7 +161,9 @@ def value_in(occurrence: Occurrence, reference: Reference) -> Any:
     """The contribution of an occurrence to a reference: its attribute, or that of what comes before it."""
     attribute = reference.attribute
     if reference.back:
-        before = occurrence.preceding(reference.step)[: reference.back]
+        before = occurrence.preceding(reference.bar or reference.step)[: reference.back]
+        if reference.lead:
+            before = tuple(each for each in before if each.end >= occurrence.start - reference.lead)
         if attribute is None:
             return len(before)
         return before[-1].notification.get(attribute) if len(before) == reference.back else ABSENT
@@ -208,6 +212,7 @@ def plan_conditions(pattern: Pattern) -> ConditionPlan:
     """The conditions by when they are tested; in both cases only if all steps that they name are bound."""
     steps = [atom.step for atom in atoms(pattern.body)]
     when = {each: pattern.deciding_step(each) for each in pattern.conditions}
+    when |= {none_before(step, bar.step, lead): step for step, bar, lead in preceded(pattern.body)}
     return ConditionPlan(
         MappingProxyType({step: tuple(each for each in when if when[each] == step) for step in steps}),
         tuple(each for each in when if when[each] is None),

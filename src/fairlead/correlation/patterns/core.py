@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from fairlead.correlation.patterns.language import DEPTH_MAX, PatternReader
 from fairlead.correlation.patterns.model import (
+    EVER,
     Atom,
     Both,
     Concat,
@@ -294,6 +295,10 @@ class _CoreReader(PatternReader):
                     part = self.located(start, Unless, part, self.atom(bars=True))
                 elif self.took("unless"):
                     part = self.located(start, Unless, part, self.atom(bars=True), True)
+                elif self.took("no"):
+                    bar = self.atom(bars=True)
+                    lead = self.duration() if self.took("for") else EVER
+                    part = self.located(start, Unless, part, bar, False, lead)
                 elif isinstance(part, Iterate) and self.took("until"):
                     ended = partial(replace, part, until=self.atom(bars=True))
                     part = self.located(start, ended)
@@ -425,8 +430,11 @@ class _CoreWriter:
                 return repeated if until is None else f"({repeated})_{{until {self.atom(until)}}}"
             case Permutation(parts):
                 return f"perm({', '.join([self.text(each, _EITHER) for each in parts])})"
-            case Unless(inner, bar, is_next):
+            case Unless(inner, bar, is_next, lead):
                 text = self.text(inner, _EITHER)
+                if lead is not None:
+                    lasts = f" for {render_duration(lead, short=True)}" if lead != EVER else ""
+                    return f"({text})_{{no {self.atom(bar)}{lasts}}}"
                 return f"({text})_{{{'unless' if is_next else 'without'} {self.atom(bar)}}}"
             case Within(inner, duration):
                 return f"({self.text(inner, _EITHER)})_{{within {render_duration(duration, short=True)}}}"

@@ -493,7 +493,8 @@ def shared_of(pattern: Pattern) -> Pattern:
     """
     sees_unnamed = not pattern.types_named.isdisjoint((UNNAMED, UNNAMED + PARTIAL))
     outputs = tuple(each for each in pattern.outputs if each.operand.reference.back)
-    return replace(pattern, name=pattern.name if sees_unnamed else UNNAMED, outputs=outputs)
+    name = pattern.name if sees_unnamed else UNNAMED
+    return replace(pattern, name=name, outputs=outputs, left_out=())
 
 
 def _names(shared: SharedPattern) -> frozenset[str]:

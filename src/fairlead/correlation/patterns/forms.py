@@ -51,6 +51,7 @@ def form_of(pattern: Pattern) -> Pattern:
         body=with_atoms(pattern.body, bare),
         conditions=tuple(_renamed(each, steps) for each in pattern.conditions),
         outputs=(),
+        left_out=(),
         name="composite",
         resume=None if pattern.resume is None else replace(pattern.resume, step=steps[pattern.resume.step]),
     )

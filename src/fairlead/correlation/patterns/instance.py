@@ -142,10 +142,11 @@ class Instance(Moving):
         """The next occurrence, with what comes before it; it comes before those that follow."""
         bare, before = occurrence.behind(()), []
         self._looking |= reaction.concerned
-        for number, step, depth in self._automaton.lookback:
-            if reaction.is_sort_of(number):
-                found = self._before.get(step, ())
+        for sort, of, step, depth in self._automaton.lookback:
+            found = self._before.get(step, ())
+            if reaction.is_sort_of(of):
                 before.append((step, found))
+            if reaction.is_sort_of(sort):
                 self._before[step] = (bare, *found)[:depth]
         return bare.behind(tuple(before))
 

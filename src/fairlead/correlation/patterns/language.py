@@ -12,7 +12,7 @@
              | "then" atom "before" ( duration [ "pass" ] | moment )
              | "starting timer" timer ( "for" duration | "until" moment ) "then" operand
     operand  = [ [ "greedily" ] rounds ] ( "(" body ")" | atom ) [ unless ] | rounds atom "until" barred [ unless ]
-    unless   = "unless next" barred [ "among" events ]
+    unless   = "unless next" barred [ "among" events ] | "unless" barred [ "within" duration ] "before"
     rounds   = n "or more" | n "to" m | "exactly" n | n "times" | "at least" n | "at most" n
              | "any number of" | "optional"
     atom     = taken "as" step rest | taken rest [ "as" step ]
@@ -26,7 +26,7 @@
     events   = event | "(" event { "or" event } ")"
     event    = type [ "[" filter "]" ] | "[" filter "]"
     clause   = "same" name { "and" name } | condition { "and" condition } | "taking" matches | "limit" n
-             | "taking from the" ( "last" | "first" ) step | step "is first"
+             | "taking from the" ( "last" | "first" ) step | step "is first" | "leaving out" step { "and" step }
              | "giving" name "=" operand { "," name "=" operand } | "with partial matches"
 
 A chain is read from the left: a link has all that stands before it for its first part, so `within 1 hour` is
@@ -45,7 +45,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from fairlead.correlation.patterns.model import (
-    COUNT_MAX,
+    EVER,
     UNNAMED,
     Aggregate,
     Atom,
@@ -67,10 +67,12 @@ from fairlead.correlation.patterns.model import (
     Within,
     first_of,
 )
+from fairlead.correlation.patterns.parts import COUNT_MAX
 from fairlead.correlation.patterns.printer import render
 from fairlead.correlation.patterns.spelling import (
     TAKING,
     TAKING_WORDS,
+    THE_END,
     WORDS,
     default_step,
     events_of_type,
@@ -106,9 +108,10 @@ _A_CLAUSE: Final = (
     "taking",
     "limit",
     "giving",
+    "leaving out",
     "with partial matches",
 )
-_A_MOMENT: Final = ("a time of day such as 19:00", "an instant such as 2026-01-01T00:00:00Z")
+_A_MOMENT: Final = ("a time of day such as 19:00", "an instant such as 2026-01-01T00:00:00Z", "the end")
 
 T = TypeVar("T")
 
@@ -159,6 +162,7 @@ class PatternReader(FilterReader):
             word: f"write it after a comma: A followed by B, {word} {rest}"
             for word, rest in {
                 "giving": "total = sum(A.x)",
+                "leaving": "out B",
                 "limit": "10",
                 "same": "x",
                 "taking": "the first",
@@ -345,6 +349,13 @@ class PatternReader(FilterReader):
             bar = self.bar()
             domain = self.events() if self.took("among") else EVERYTHING
             part = self.located(start, Unless, part, replace(bar, domain=domain), True)
+        elif self.took("unless"):
+            bar = self.bar()
+            lead = self.duration() if self.took("within") else EVER
+            if not self.took("before"):
+                hint = "write A unless B within 5 minutes before, or A unless next B"
+                raise self.unexpected(("within", "before"), hint=hint)
+            part = self.located(start, Unless, part, bar, False, lead)
         return part
 
     def bar(self) -> Atom:
@@ -522,6 +533,8 @@ class PatternReader(FilterReader):
         return moment
 
     def moment_here(self) -> Moment | None:
+        if self.took("the", "end"):
+            return THE_END
         if self.kinds[self.at] == TIME:
             moment: Moment = self.value()
             return moment
@@ -549,7 +562,7 @@ class PatternReader(FilterReader):
                 while self.kinds[self.at] == "," and self.is_output(self.at + 1):
                     self.at += 1
                     outputs.append(self.output())
-            elif self.texts[self.at] in ("taking", "limit", "with"):
+            elif self.texts[self.at] in ("taking", "limit", "with", "leaving"):
                 self.choice(given)
             else:
                 conditions += self.conditions()
@@ -587,6 +600,8 @@ class PatternReader(FilterReader):
             if take is None:
                 raise self.unexpected(tuple(map(" ".join, TAKING_WORDS.values())))
             field, chosen = "take", take
+        elif word == "leaving":
+            field, chosen = "left_out", self.left_out()
         else:
             if not self.took("partial", "matches"):
                 raise self.unexpected(("partial matches",))
@@ -594,6 +609,17 @@ class PatternReader(FilterReader):
         if field in given:
             raise self.refused(f"a second {word!r}", start)
         given[field] = chosen
+
+    def left_out(self) -> tuple[str, ...]:
+        """The steps that a composite does not show."""
+        if not self.took("out"):
+            raise self.unexpected(("out",), hint="write leaving out B")
+        found: list[str] = []
+        while not found or self.took("and"):
+            place = self.starts[self.at]
+            found.append(self.name())
+            self.check_step(found[-1], place)
+        return tuple(found)
 
     def resumed(self) -> Resume:
         """The place where the next match may start."""

@@ -7,9 +7,11 @@ changes nothing is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import time as TimeOfDay
 from typing import Final
 
 from fairlead.correlation.patterns.model import (
+    EVER,
     LIMIT,
     UNNAMED,
     Atom,
@@ -31,6 +33,7 @@ from fairlead.correlation.patterns.model import (
 )
 from fairlead.correlation.patterns.spelling import (
     TAKING_WORDS,
+    THE_END,
     WORDS,
     default_step,
     excluded,
@@ -45,6 +48,7 @@ from fairlead.filters import EVERYTHING, Filter, Or
 from fairlead.filters import render as render_filter
 from fairlead.filters.printing import text_of
 from fairlead.filters.terms import quote_name, quote_step
+from fairlead.model import Instant
 from fairlead.model.durations import render_duration, render_moment
 
 __all__ = [
@@ -75,6 +79,8 @@ def render_clauses(pattern: Pattern) -> str:
     if pattern.resume is not None:
         place = "last" if pattern.resume.is_last else "first"
         clauses.append(f"taking from the {place} {quote_name(pattern.resume.step)}")
+    if pattern.left_out:
+        clauses.append(f"leaving out {' and '.join(map(quote_name, pattern.left_out))}")
     if pattern.limit != LIMIT:
         clauses.append(f"limit {pattern.limit}")
     if pattern.partial:
@@ -177,7 +183,7 @@ class _Writer:
                 return f"weakly followed by {self.second(second, known)}"
         second, timer, spec = part.second, part.timer, part.spec
         lasts = isinstance(spec, int)
-        time = render_duration(spec) if isinstance(spec, int) else render_moment(spec)
+        time = render_duration(spec) if isinstance(spec, int) else _moment(spec)
         if isinstance(second, Atom) and timer == fresh_timer(known):
             only = frozenset({timer})
             is_silent = (second.filter, second.timers, second.domain_timers) == (None, only, frozenset())
@@ -204,6 +210,10 @@ class _Writer:
             text, bar = self.listed(part.part, known), part.bar
             domain = "" if bar.domain in (None, EVERYTHING) else f" among {render_events(bar.domain)}"
             return f"{text} unless next {self.bar(bar)}{domain}"
+        if part.lead is not None:
+            text, bar = self.listed(part.part, known), part.bar
+            lead = "" if part.lead == EVER else f" within {render_duration(part.lead)}"
+            return f"{text} unless {self.bar(bar)}{lead} before"
         assert isinstance(part.part, Atom)
         return self.atom(part.part, bar=part.bar)
 
@@ -263,6 +273,10 @@ class _Writer:
 
 def _timers(word: str, timers: Iterable[str]) -> str:
     return "".join(f" {word} timer {quote_name(timer)}" for timer in sorted(timers))
+
+
+def _moment(spec: Instant | TimeOfDay) -> str:
+    return "the end" if spec == THE_END else render_moment(spec)
 
 
 def _rounds(least: int, most: int | None) -> str:

@@ -96,8 +96,8 @@ class Entry:
         for atom, (number, _) in enumerate(shared.filters):
             if number is not None and self.automaton.initial_mask >> atom & 1:
                 yield number
-        for atom, _, _ in self.automaton.lookback:
-            yield from (number for number in shared.filters[atom] if number is not None)
+        for looking in self.automaton.lookback:
+            yield from (number for number in shared.filters[looking.sort] if number is not None)
 
     def join(self, shared: SharedPattern, member: int | None = None) -> None:
         """Take in a pattern, under the first bit that is free unless one is given."""

@@ -16,11 +16,12 @@ from typing import Final
 from fairlead.correlation.patterns.model import Atom, Take
 from fairlead.errors import FairleadError
 from fairlead.filters import EVERYTHING, And, Attribute, Constraint, Filter, Not, Op
-from fairlead.model import Number, check_name
+from fairlead.model import Instant, Number, check_name
 
 __all__ = [
     "TAKING",
     "TAKING_WORDS",
+    "THE_END",
     "WORDS",
     "default_step",
     "events_of_type",
@@ -35,9 +36,9 @@ __all__ = [
 
 WORDS: Final = frozenset(
     {
-        "among", "and", "any", "as", "at", "before", "else", "exactly", "followed", "giving", "greedily", "limit",
-        "no", "not", "optional", "or", "same", "starting", "taking", "then", "timer", "unless", "until", "weakly",
-        "where", "with", "within", "without",
+        "among", "and", "any", "as", "at", "before", "else", "exactly", "followed", "giving", "greedily",
+        "leaving", "limit", "no", "not", "optional", "or", "same", "starting", "taking", "then", "timer", "unless",
+        "until", "weakly", "where", "with", "within", "without",
     }
 )  # fmt: skip
 """Words of the language: a type of this name stands in backquotes."""
@@ -56,6 +57,8 @@ TAKING: Final[dict[tuple[str, ...], Take]] = {
     ("past",): Take.PAST,
 }
 """The words that may stand behind `taking`; of those with one meaning the first is canonical."""
+THE_END: Final = Instant.parse("9999-12-31T23:59:59.999999Z")
+"""The last moment there is: it comes when a stream is over."""
 TAKING_WORDS: Final = {take: next(words for words in TAKING if TAKING[words] is take) for take in Take}
 
 

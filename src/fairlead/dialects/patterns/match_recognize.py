@@ -17,9 +17,12 @@ ends first. They are the same where (a) each variable occurs once in the pattern
 but for variables that only begin a match, as the algebra of filters shows, and (c) nothing can follow a last row
 of the pattern. Then a row says which variable it is, and where one match completes, all under way do, or end.
 They are also the same where no row is of two variables and all matches have as many rows, as with PERMUTE.
-What is not so is refused, by name, as are NEXT, arithmetic, SUM and AVG, whose rounding differs, exclusions, empty
-patterns, SUBSET and ALL ROWS PER MATCH. SQL has an error where it skips to a row that is none, or the first one:
-that is refused.
+A variable that is repeated without bound at the end, `A B+`, is repeated greedily up to a row behind it, or up to
+the end of the stream; that row is left out, and the next match may start with it. `A*` alone, and `A?`, have an
+empty match at each row that is no A: a composite without constituents, in the place of that row.
+What is not so is refused, by name, as are NEXT, arithmetic, SUM and AVG, whose rounding differs, exclusions, other
+patterns that may be empty, SUBSET and ALL ROWS PER MATCH. SQL has an error where it skips to a row that is none
+or the first one: that is refused.
 
 PREV is `prev`, of the rows of a partition. ^ is a first step that `is first`. $ is `then no` row until the end of
 time, which comes when the stream is closed; before it, (c) holds whatever the pattern ends with.
@@ -29,8 +32,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from typing import Any, Final, NamedTuple
@@ -58,13 +61,24 @@ from fairlead.correlation.patterns.model import (
     can_be_empty,
     first_of,
 )
+from fairlead.correlation.patterns.spelling import THE_END, negation
 from fairlead.dialects import sql
 from fairlead.dialects.dialect import translating
 from fairlead.dialects.expressions import Binary, Call, Literal, Name, Node, names_in
 from fairlead.dialects.expressions import read as read_expression
+from fairlead.dialects.patterns.expressions import (
+    Positions,
+    has_one_length,
+    inside,
+    is_before,
+    is_sure,
+    positions_of,
+    repeated_last,
+    with_atoms,
+    with_last,
+)
 from fairlead.errors import FairleadError, TranslationRefused
 from fairlead.filters import EVERYTHING, And, Attribute, Constraint, Filter, Op, overlaps
-from fairlead.model import Instant
 
 __all__ = ["read"]
 
@@ -86,8 +100,10 @@ _CLAUSES: Final = (
     ("SUBSET",),
     ("DEFINE",),
 )
-END_OF_TIME: Final = Instant.parse("9999-12-31T23:59:59.999999Z")
-"""When a stream is over whose end is waited for."""
+_BEHIND: Final = "behind"
+"""The row behind a repetition at the end."""
+_EMPTY: Final = "nothing"
+"""The row at which there is an empty match."""
 _UNITS: Final = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": 86_400}
 _AGGREGATES: Final = {
     "FIRST": Aggregate.FIRST,
@@ -129,16 +145,6 @@ def read(text: str) -> Pattern:
     """The pattern of a query, or of a MATCH_RECOGNIZE alone."""
     with translating("the query"):
         return _Query(text).pattern()
-
-
-@dataclass(frozen=True, slots=True)
-class _Positions:
-    """The variables that a part may begin and end with, and which may follow which."""
-
-    first: frozenset[str]
-    last: frozenset[str]
-    empty: bool
-    follow: Mapping[str, frozenset[str]]
 
 
 class _Query:
@@ -245,6 +251,9 @@ class _Query:
         self._check_order()
         anchored = _Body(self, self._clauses["PATTERN"])
         body = anchored.part()
+        is_optional = can_be_empty(body)
+        if is_optional:
+            body = self._not_empty(body, anchored)
         names = [atom.step for atom in atoms(body)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise self._refused(
@@ -252,8 +261,8 @@ class _Query:
                 f"the variable {twice[0]} occurs more than once in the pattern",
             )
         filters, conditions = self._defined(body, names)
-        body = _with(body, lambda atom: replace(atom, filter=filters[atom.step], domain=self._rows))
-        self._check_same_meaning(body, filters, conditions, at_end=anchored.at_end)
+        body = with_atoms(body, lambda atom: replace(atom, filter=filters[atom.step], domain=self._rows))
+        last = self._check_same_meaning(body, filters, conditions, at_end=anchored.at_end)
         if anchored.at_start:
             conditions += self._first(body)
         outputs = tuple(self._measured(names))
@@ -263,11 +272,49 @@ class _Query:
         if anchored.at_end:
             whole = _until_the_end(whole, self._rows)
         take, resume = self._skipping(body)
-        return Pattern(whole, same, tuple(conditions), outputs, take, resume=resume)
+        hidden: list[str] = []
+        if anchored.is_reluctant and (is_optional or last is not None):
+            place = self._clauses["PATTERN"][0].at
+            raise self._refused(place, "a reluctant repetition at the end: SQL takes no row of it")
+        if is_optional and any(each.operand.reference.attribute is None for each in outputs):
+            raise self._refused(self._clauses["MEASURES"][0].at, "COUNT of what may have no row")
+        if last is not None:
+            whole = _up_to_a_row(body, self._rows)
+            hidden.append(_BEHIND)
+            if take is Take.PAST and resume is None:
+                resume = Resume(_BEHIND)
+        if is_optional:
+            whole = self._or_empty(whole, filters[names[0]], conditions)
+            hidden.append(_EMPTY)
+        for name in hidden:
+            if name in names:
+                raise self._refused(self._clauses["PATTERN"][0].at, f"a variable is called {name}")
+        return Pattern(whole, same, tuple(conditions), outputs, take, resume=resume, left_out=tuple(hidden))
+
+    def _not_empty(self, body: Part, anchored: _Body) -> Part:
+        """The pattern without its empty matches: of one variable, which may have no row."""
+        match body:
+            case Iterate(Atom() as atom, 0, 1) if not anchored.at_start and not anchored.at_end:
+                return atom
+            case Iterate(Atom(), 0, None) if not anchored.at_start and not anchored.at_end:
+                return replace(body, least=1)
+        raise self._refused(
+            self._clauses["PATTERN"][0].at,
+            "the pattern may match without a row",
+            hint="of one variable, A* and A? are read",
+        )
+
+    def _or_empty(self, body: Part, filter: Filter, conditions: Iterable[Condition]) -> Part:
+        """The pattern of one variable, or an empty match at a row that is none of it."""
+        if [*conditions]:
+            problem = "the pattern may match without a row, where rows are compared"
+            raise self._refused(self._clauses["PATTERN"][0].at, problem)
+        none = Atom(_EMPTY, negation(filter, self._rows), frozenset(), self._rows)
+        return Either((body, none))
 
     def _first(self, body: Part) -> Iterator[Condition]:
         """The conditions of ^: a first row has no row before it."""
-        following = frozenset().union(*_positions(body).follow.values())
+        following = frozenset().union(*positions_of(body).follow.values())
         for atom in beginnings(body):
             if atom.step in following:
                 place = self._clauses["PATTERN"][0].at
@@ -311,7 +358,7 @@ class _Query:
                 if variable not in {atom.step for atom in atoms(body)}:
                     raise self._refused(tokens[-1].at, f"{variable} does not occur in the pattern")
                 begins = any(atom.step == variable for atom in beginnings(body))
-                if begins or not _is_sure(body, variable):
+                if begins or not is_sure(body, variable):
                     problem = f"SQL fails where {variable} is the first row, or has none"
                     raise self._refused(tokens[-1].at, problem)
                 return Take.PAST, Resume(variable, is_last)
@@ -377,7 +424,7 @@ class _Query:
                 raise self._refused(
                     node.start, f"{variable} is being defined: an aggregate of its rows is not read"
                 )
-            if step != variable and not _is_before(body, step, variable):
+            if step != variable and not is_before(body, step, variable):
                 raise self._refused(node.start, f"{step} may have no row when {variable} is defined")
         if not any(each.reference.step == variable for each in sides):
             raise self._refused(node.start, f"the row of {variable} has to be one side of the comparison")
@@ -448,23 +495,34 @@ class _Query:
 
     def _check_same_meaning(
         self, body: Part, filters: Mapping[str, Filter], conditions: Iterable[Condition], *, at_end: bool
-    ) -> None:
-        """TranslationRefused where SQL's choice of matches may differ from ours."""
+    ) -> str | None:
+        """TranslationRefused where SQL's choice of matches may differ from ours.
+
+        Else the variable that is repeated at the end as often as can be, if there is one.
+        """
         at = self._clauses["PATTERN"][0].at
-        positions = _positions(body)
-        if _has_one_length(body):  # the match that starts first ends first, too
-            positions = _Positions(
+        positions = positions_of(body)
+        if has_one_length(body):  # the match that starts first ends first, too
+            positions = Positions(
                 positions.first, frozenset(), False, dict.fromkeys(filters, frozenset(filters))
             )
-        elif any(isinstance(each, Permutation) for each in _inside(body)):
+        elif any(isinstance(each, Permutation) for each in inside(body)):
             raise self._refused(at, "PERMUTE is read where all matches have as many rows")
         following = frozenset().union(*positions.follow.values()) if positions.follow else frozenset()
-        if not at_end and (going_on := sorted(name for name in positions.last if positions.follow.get(name))):
-            raise self._refused(
-                at,
-                f"a repetition at the end: SQL takes as many rows as there are, a pattern ends with {going_on[0]}",
-                hint="add a variable for the row behind it, or $",
-            )
+        going_on = {name: positions.follow[name] for name in positions.last if positions.follow.get(name)}
+        last = repeated_last(body) if going_on and not at_end else None
+        if going_on and not at_end:
+            if any(after != {last} for after in going_on.values()):
+                raise self._refused(
+                    at,
+                    "a repetition at the end: SQL takes as many rows as there are, a pattern ends with "
+                    f"{min(going_on)}",
+                    hint="one variable may be repeated without bound; or add one for the row behind it, or $",
+                )
+            if "WITHIN" in self._clauses:
+                raise self._refused(
+                    at, "a repetition at the end, and WITHIN", hint="add a variable behind it"
+                )
         own = _own_conditions(conditions)
         names = sorted(filters)
         for number, one in enumerate(names):
@@ -477,6 +535,7 @@ class _Query:
                         f"a row may be {one} and {other}: SQL takes long repetitions, a pattern ends early",
                         hint=f"let the definitions of {one} and {other} exclude each other",
                     )
+        return last
 
 
 _FLIPPED: Final = {
@@ -540,6 +599,8 @@ class _Body:
 
         self.at_start = self.at_end = False
         """Whether it is anchored: with ^ at the start of a partition, with $ at its end."""
+        self.is_reluctant = False
+        """Whether something is repeated as seldom as can be."""
 
     def part(self) -> Part:
         """The whole of it, which is in parentheses."""
@@ -555,8 +616,6 @@ class _Body:
         found = self._primary()
         if self._at < len(self._tokens):
             raise self._error("unexpected")
-        if can_be_empty(found):
-            raise self._query._refused(self._tokens[0].at, "the pattern may match without a row")
         return found
 
     @property
@@ -588,7 +647,8 @@ class _Body:
         if bounds is None:
             return part
         if self._next == "?":
-            self._at += 1  # reluctant: where the meaning is the same, there is nothing to choose
+            self._at += 1  # where the meaning is the same, there is nothing to choose
+            self.is_reluctant = True
         least, most = bounds
         if most == 0 or (most is not None and most < least):
             raise self._error("a repetition of no row")
@@ -655,83 +715,20 @@ class _Body:
         return Atom(word, EVERYTHING)
 
 
-def _inside(part: Part) -> Iterator[Part]:
-    """A part, and what it is made of."""
-    yield part
-    match part:
-        case Sequence(first, second):
-            yield from _inside(first)
-            yield from _inside(second)
-        case Either(parts) | Permutation(parts):
-            for each in parts:
-                yield from _inside(each)
-        case Iterate(inner, _, _):
-            yield from _inside(inner)
-
-
-def _has_one_length(body: Part) -> bool:
-    """Whether all matches have as many rows, and some are in a free order."""
-    parts = [*_inside(body)]
-    return any(isinstance(each, Permutation) for each in parts) and all(
-        isinstance(each, Atom | Sequence | Permutation)
-        or (isinstance(each, Iterate) and each.least == each.most)
-        for each in parts
-    )
-
-
-def _with(part: Part, change: Callable[[Atom], Atom]) -> Part:
-    """The same with other atoms."""
-    match part:
-        case Atom():
-            return change(part)
-        case Sequence(first, second):
-            return Sequence(_with(first, change), _with(second, change))
-        case Either(parts) | Permutation(parts):
-            return type(part)(tuple(_with(each, change) for each in parts))
-        case Iterate(inner, least, most):
-            return Iterate(_with(inner, change), least, most)
-    raise AssertionError(part)
-
-
-def _positions(part: Part) -> _Positions:
-    """First, last and following variables, as Glushkov's automaton has them."""
-    match part:
-        case Atom(step=step):
-            return _Positions(frozenset({step}), frozenset({step}), False, {step: frozenset()})
-        case Sequence(one, other):
-            return _joined(_positions(one), _positions(other))
-        case Either(parts) | Permutation(parts):
-            some = [*map(_positions, parts)]
-            return _Positions(
-                frozenset().union(*(each.first for each in some)),
-                frozenset().union(*(each.last for each in some)),
-                any(each.empty for each in some),
-                {name: after for each in some for name, after in each.follow.items()},
-            )
-        case Iterate(inner, least, most):
-            found = _positions(inner)
-            again = found.first if most is None or most > 1 else frozenset()
-            follow = {
-                name: after | again if name in found.last else after for name, after in found.follow.items()
-            }
-            return _Positions(found.first, found.last, found.empty or least == 0, follow)
-    raise AssertionError(part)
-
-
-def _joined(one: _Positions, other: _Positions) -> _Positions:
-    follow = {name: after | other.first if name in one.last else after for name, after in one.follow.items()}
-    return _Positions(
-        one.first | other.first if one.empty else one.first,
-        other.last | one.last if other.empty else other.last,
-        one.empty and other.empty,
-        {**follow, **other.follow},
-    )
-
-
 def _until_the_end(body: Part, rows: Filter) -> Part:
     """The pattern, and no row behind it."""
     end = Atom("no_row", None, frozenset({"end"}), rows)
-    return Timing(body, end, "end", END_OF_TIME)
+    return Timing(body, end, "end", THE_END)
+
+
+def _up_to_a_row(body: Part, rows: Filter) -> Part:
+    """The pattern whose last variable is repeated as often as can be, with the row behind it, or the end."""
+    behind = Atom(_BEHIND, rows, frozenset({"end"}), rows)
+    return Timing(with_last(body, _greedy), behind, "end", THE_END)
+
+
+def _greedy(last: Iterate) -> Iterate:
+    return replace(last, greedy=True)
 
 
 def _own_conditions(conditions: Iterable[Condition]) -> Mapping[str, list[Condition]]:
@@ -762,32 +759,3 @@ def _compared(condition: Condition) -> tuple[Any, Op, Any]:
         return replace(given, reference=replace(given.reference, step="row"))
 
     return side(condition.left), condition.op, side(condition.key)
-
-
-def _is_before(part: Part, step: str, other: str) -> bool:
-    """Whether a step has taken a row, whatever the match, when another one is about to take one."""
-    match part:
-        case Sequence(first, second):
-            names = {atom.step for atom in atoms(first)}
-            if other in names:
-                return _is_before(first, step, other)
-            return _is_sure(first, step) or _is_before(second, step, other)
-        case Iterate(inner, _, _):
-            return _is_before(inner, step, other)
-        case Either(parts) | Permutation(parts):
-            return any(_is_before(each, step, other) for each in parts)
-    return False
-
-
-def _is_sure(part: Part, step: str) -> bool:
-    """Whether every match of a part takes a row for a step."""
-    match part:
-        case Atom():
-            return part.step == step
-        case Sequence(first, second):
-            return _is_sure(first, step) or _is_sure(second, step)
-        case Iterate(inner, least, _):
-            return least > 0 and _is_sure(inner, step)
-        case Permutation(parts):
-            return any(_is_sure(each, step) for each in parts)
-    return False

@@ -117,6 +117,8 @@ class Matching:
                 yield from self.rounds(part, least, inf if most is None else most, p)
             case Permutation(parts):
                 yield from self.permuted(parts, p)
+            case Unless(inner, _, _, int()):  # whether it takes an element says what came before that
+                yield from self.runs(inner, p)
             case Unless(Atom() as inner, bar, False):
                 yield from self.atom(inner, p, bar)
             case Unless(inner, bar):
@@ -196,7 +198,8 @@ class Matching:
         if head.rival is None:
             return True
         further = next((run.taken[0][1] for run in self.runs(*head.rival) if run.taken), None)
-        return further is None or (bool(tail.taken) and moment_of(tail.taken[0][1]) < moment_of(further))
+        begun = tail.taken[0][1] if tail.taken else tail.end
+        return further is None or (begun is not None and moment_of(begun) < moment_of(further))
 
     def rounds(self, part: Iterate, least: int, most: float, p: Point) -> Iterator[Run]:
         """From `least` to `most` rounds, one behind the other; behind the first, before what ends them."""

@@ -72,7 +72,10 @@ def _holds(
 
 def _value(reference: Reference, taken: list[Occurrence], preceding: Preceding) -> Any:
     if reference.back:
-        before = preceding(reference.step, taken[-1])[-reference.back :]
+        before = preceding(reference.bar or reference.step, taken[-1])
+        if reference.lead:
+            before = [each for each in before if each.end >= taken[-1].start - reference.lead]
+        before = before[-reference.back :]
         if reference.attribute is None:
             return len(before)
         return before[0].notification.get(reference.attribute) if len(before) == reference.back else ABSENT
