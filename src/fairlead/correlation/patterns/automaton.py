@@ -154,7 +154,7 @@ class State:
 
 
 class Looking(NamedTuple):
-    """What is looked back at: the occurrences of a step's sort, or those that a bar would take."""
+    """The occurrences that are looked back at: those of a step's sort, or those that a bar would take."""
 
     sort: int
     """The atom whose sort it is."""
@@ -209,7 +209,7 @@ class Automaton:
             Looking(self._numbers[step], self._numbers[marked.get(step, step)], step, depth)
             for step, depth in pattern.lookback.items()
         )
-        """What is looked back at."""
+        """The sorts of occurrences that are looked back at."""
         self.window = pattern.body.duration if isinstance(pattern.body, Within) else None
         """The window around the whole pattern: what is older can be forgotten."""
         self.runs_out = self.window if pattern.partial else None

@@ -51,7 +51,7 @@ PERMUTED_MAX: Final = 8
 COUNT_MAX: Final = 100_000
 """The number of rounds an iteration may ask for."""
 EVER: Final = 0
-"""How far before a step is looked where it is looked as far as there is something (`Unless.lead`)."""
+"""The `Unless.lead` of what may never have come before."""
 DURATION_MAX: Final = 2**55
 """The longest duration, in microseconds: about a thousand years."""
 
