@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 
 from fairlead import cli
 from fairlead.errors import AccessRefused, FairleadError
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 from fairlead.rules import administration
 from fairlead.rules.administration import refuse_change
 from fairlead.rules.integrated import BrokerScoping
 from fairlead.scopes import Scopes, parse_statements
 from fairlead.scopes.touching import touched
 from fairlead.security import AccessPolicy, Principal, Rights
+from fairlead.security.rights import name_of_administrator
 from fairlead_lab.testing.guarded import Guarded, token
 
 POLICY = """
@@ -94,6 +96,17 @@ def test_an_administrator_speaks_under_the_name_of_scopes_and_under_no_broker_s(
     for kind in ("clients", "producers", "durables"):
         assert not rights("ada").owns(kind, "scopes@hub")
     assert not rights("ada").owns("durables", "scopes")
+
+
+def test_the_name_of_an_administrator_has_the_principal_s_and_is_nobody_else_s() -> None:
+    assert name_of_administrator("scopes~1", Principal("ada")) == "scopes~ada~1"
+    assert name_of_administrator("scopes~ada~1", Principal("ada")) == "scopes~ada~1"
+    assert name_of_administrator("scopes~ada~1", Principal("bob")) == "scopes~bob~ada~1"
+    assert rights("ada").owns("clients", "scopes~ada~1")
+    assert not rights("ada").owns("clients", "scopes~root~1")
+    assert not rights("eve").owns("clients", "scopes~eve~1")
+    for kind in ("producers", "durables"):
+        assert not rights("ada").owns(kind, "scopes~ada~1")
 
 
 # -- law and mutants -------------------------------------------------------------------------------------------
@@ -193,6 +206,14 @@ def test_at_a_broker_each_changes_what_is_theirs_and_it_is_in_the_log(
         with pytest.raises(AccessRefused, match="does not administer 'bank'"):
             ada.publish({"type": "scope change", "text": "JOIN bank TO desk-1"})
     assert not graph_of(server).visible("bank", "bob")
+    with guarded.client(server, "ada", "scopes~1") as ada, guarded.client(server, "root", "scopes~1") as root:
+        assert (ada.name, root.name) == ("scopes~ada~1", "scopes~root~1")
+        for each, text in ((root, "LEAVE ada FROM market"), (ada, "LEAVE ada FROM desk-1")):
+            now = Instant(time.time_ns() // 1_000)
+            each.publish({"producer": "scopes", "type": "scope change", "text": text, "time": now})
+        with pytest.raises(FairleadError):
+            ada.publish({"type": "scope change", "text": "LEAVE ada FROM desk-1"})  # as itself
+    assert not graph_of(server).visible("ada", "bob")
     server.node.guard.records.flush()
     refused = [each["reason"] for each in guarded.decisions() if each["outcome"] == "refused"]
     assert "ada does not administer 'market'" in refused

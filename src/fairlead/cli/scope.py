@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
@@ -229,12 +230,13 @@ def run_apply(arguments: argparse.Namespace) -> int:
     from fairlead.rules.integrated import CHANGE, CHANGES
     from fairlead.scopes import print_statements
     from fairlead.scopes.documents import read_statements
+    from fairlead.security.rights import ADMINISTRATOR
 
     statements = read_statements(arguments.file, language(arguments))
     text = print_statements(statements)
-    with connected(arguments, CHANGES, clock=now) as client:
+    with connected(arguments, f"{ADMINISTRATOR}{uuid.uuid4().hex[:8]}", clock=now) as client:
         answers = client.subscribe(ANSWERS) if arguments.wait else None
-        published = client.publish({"type": CHANGE, "text": text})
+        published = client.publish({"producer": CHANGES, "type": CHANGE, "text": text})
         brokers = set() if answers is None else _brokers_with_logs(arguments) | {client.broker}
         until = monotonic() + arguments.wait
 

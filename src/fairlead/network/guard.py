@@ -37,7 +37,7 @@ from fairlead.security.delegations import Delegations
 from fairlead.security.policy import OwnedType
 from fairlead.security.principals import ANONYMOUS, NOBODY, SEPARATOR
 from fairlead.security.records import DecisionLog
-from fairlead.security.rights import ACTIONS, all_rights
+from fairlead.security.rights import ACTIONS, ADMINISTRATOR, all_rights, name_of_administrator
 from fairlead.security.types import DeclaredTypes
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ class Guard:
         reason = "you may not connect" + (WITHOUT if principal.name == ANONYMOUS else "")
         self._check(name, rights, "connect", allowed=allowed, reason=reason, now=now)
         most, own = rights.limits.get("connections"), self._acting[principal.name]
+        name = name_of_administrator(name, principal)
+        is_made_up = is_made_up and not name.startswith(ADMINISTRATOR)
         if is_made_up:
             name = f"{principal.name}{SEPARATOR}{name}"
         if most is not None and f"c:{name}" not in own and len(own) >= most:

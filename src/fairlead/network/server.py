@@ -546,7 +546,7 @@ class Server:
             return
         # All of it, before anything changes.
         policy = security.read_policy(self.node.broker.catalogue.schema)
-        authenticator = security.authenticator()
+        authenticator = self.authentication.renewed_by(security)
         sealer = None if policy is None else security.sealer(policy)
         tunnel = None if policy is None else security.tunnel(policy, self.settings.name)
         authorization = security.own_credentials()
@@ -701,6 +701,7 @@ class Server:
                     if self.node.guard.is_on and self._changed_at() != self._read_at:
                         self._read_at = self._changed_at()  # what is wrong is said once
                         self.reload()
+                    self.authentication.look_after()
                     self.node.save(micros())
                 if (ledger := self.node.ledger) is not None:
                     if now - retained >= (SAVE_S if ledger.is_full else RETAIN_S):

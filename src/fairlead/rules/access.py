@@ -20,7 +20,7 @@ from fairlead.rules.administration import ANSWERS, refuse_change
 from fairlead.rules.rule import Depends, Refusal, Route, Rule
 from fairlead.security import AccessPolicy, Decision, Principal, Rights
 from fairlead.security.principals import NOBODY
-from fairlead.security.rights import SCOPES, Grant, is_of_scopes
+from fairlead.security.rights import SCOPES, Grant, is_administrator, is_of_scopes
 
 __all__ = ["Access", "access_in", "by_name", "client_name", "nobody"]
 
@@ -141,7 +141,8 @@ class Access(Rule):
             self.version += 1
         fixed = self._fixed.get(client)
         made = self._policy.rights(self.principal(client), now) if fixed is None else fixed
-        if client_name(client) == SCOPES and made.owns("clients", SCOPES):
+        name = client_name(client)
+        if is_administrator(name) and made.owns("clients", name):
             made = made.granting("subscribe", Grant(SCOPES, ANSWERS))
         if client in self._bound:
             self._compare(client, rights, made)

@@ -59,6 +59,7 @@ from fairlead.scopes.plan import ScopePlan
 from fairlead.scopes.policies import Delay, Hold, Rate
 from fairlead.scopes.running import is_ruled
 from fairlead.scopes.sights import StateKey
+from fairlead.security.rights import ADMINISTRATOR, SCOPES, is_of_scopes
 
 __all__ = [
     "CHANGE",
@@ -74,8 +75,9 @@ __all__ = [
 ]
 
 log: Final = logging.getLogger(__name__)
-CHANGES: Final = "scopes"
-"""The client whose publications change the scope graph of a network; nobody else publishes under this name."""
+CHANGES: Final = SCOPES
+"""The producer of changes of the scope graph of a network: administrators alone publish under this name. Their
+clients have it, too, or one that begins with `ADMINISTRATOR`, so that they do not take over one another's."""
 FOLLOWER: Final = "scopes@"
 """The beginning of the names of those clients by which brokers follow these changes."""
 SEAT: Final = f"{FOLLOWER}!"
@@ -259,7 +261,8 @@ class BrokerScoping(Scoping):
         if MARK in notification.attributes and component != SEAT:
             return Refusal(f"the attribute {MARK} is of brokers alone", error=ScopeError)
         if _is_administrative(component) or _is_administrative(producer):
-            if component == (producer or component):
+            is_administrator = component.startswith(ADMINISTRATOR)
+            if producer == CHANGES if is_administrator else component == (producer or component):
                 return None
             return Refusal(f"{component} cannot publish as {producer}", error=ScopeError)
         unknown = unknown_component(graph, component)
@@ -402,7 +405,7 @@ def component_of(client: str) -> str:
 
 def _is_administrative(name: str) -> bool:
     """Whether a component speaks of the scope graph: an administrator, or a broker that follows changes."""
-    return name == CHANGES or name.startswith(FOLLOWER)
+    return is_of_scopes(name)
 
 
 # -- marks -----------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from fairlead.security.principals import ANONYMOUS, NOBODY, Principal
 if TYPE_CHECKING:
     from jwt import PyJWK
 
+    from fairlead.security.issuers import RemoteKeys
+
 __all__ = ["Authenticator", "Credentials", "Secret", "Tokens", "basic", "bearer", "certificate_principal"]
 
 ALGORITHMS: Final = frozenset(
@@ -90,14 +92,20 @@ class Tokens:
     """
 
     def __init__(
-        self, keys: Mapping[str, PyJWK], *, audience: str, issuer: str | None = None, leeway_s: float = 0
+        self,
+        keys: Mapping[str, PyJWK],
+        *,
+        audience: str,
+        issuer: str | None = None,
+        leeway_s: float = 0,
+        remote: RemoteKeys | None = None,
     ) -> None:
         self._keys, self._audience, self._issuer, self._leeway_s = keys, audience, issuer, leeway_s
+        self.remote = remote
+        """Further keys, which an issuer publishes."""
 
-    @classmethod
-    def read(
-        cls, path: str | Path, *, audience: str, issuer: str | None = None, leeway_s: float = 0
-    ) -> Tokens:
+    @staticmethod
+    def keys_in(path: str | Path) -> dict[str, PyJWK]:
         """The keys of a file; PolicyError says what is wrong with it."""
         try:
             from jwt import PyJWK
@@ -124,14 +132,33 @@ class Tokens:
                 raise PolicyError(f"{path}: key {number} is no key for {algorithm}") from None
         if not keys:
             raise PolicyError(f"{path}: a JWK set was expected", hint='{"keys": [{"kty": …, "alg": …}]}')
-        return cls(keys, audience=audience, issuer=issuer, leeway_s=leeway_s)
+        return keys
+
+    def may_know_more(self, token: str) -> bool:
+        """Whether the key that a token names is not known, and may be found by looking at the issuer now."""
+        import jwt
+
+        if self.remote is None:
+            return False
+        try:
+            kid = str(jwt.get_unverified_header(token).get("kid", ""))
+        except jwt.PyJWTError:
+            return False
+        return kid not in self._keys and self.remote.may_know(kid)
+
+    def _key(self, kid: str) -> PyJWK:
+        """The key of an id; KeyError."""
+        found = self._keys.get(kid) or (None if self.remote is None else self.remote.get(kid))
+        if found is None:
+            raise KeyError(kid)
+        return found
 
     def principal(self, token: str, now: int) -> Principal:
         """The principal of a token that is valid now; NotAuthenticated."""
         import jwt
 
         try:
-            key = self._keys[str(jwt.get_unverified_header(token).get("kid", ""))]
+            key = self._key(str(jwt.get_unverified_header(token).get("kid", "")))
             # The time is passed in: expiry and the times before it are checked below.
             claims: dict[str, Any] = jwt.decode(
                 token,
@@ -172,11 +199,25 @@ class Authenticator:
         self._tokens, self._passwords = other._tokens, other._passwords
 
     def is_slow(self, authorization: str) -> bool:
-        """Whether it takes long to check these: a password that has not been right lately."""
+        """Whether it takes long to check these: a password that has not been right lately, or a token whose key is
+        to be fetched first."""
+        if self.may_know_more(authorization):
+            return True
         if self._passwords is None:
             return False
         pair = _pair(authorization)
         return pair is not None and not self._passwords.is_known(*pair)
+
+    @property
+    def remote(self) -> RemoteKeys | None:
+        """The keys that an issuer publishes, if there is one."""
+        return None if self._tokens is None else self._tokens.remote
+
+    def may_know_more(self, authorization: str) -> bool:
+        """Whether these are a token whose key may be found at its issuer."""
+        scheme, _, rest = authorization.partition(" ")
+        is_token = scheme.lower() == "bearer" and self._tokens is not None
+        return is_token and self._tokens is not None and self._tokens.may_know_more(rest.strip())
 
     def principal(
         self, authorization: str, certificate: Mapping[str, Any] | None, now: int, own: str = ""

@@ -33,9 +33,26 @@ SCOPES: Final = "scopes"
 """The producer of changes of the scope graph (`rules.integrated.CHANGES`)."""
 
 
+ADMINISTRATOR: Final = f"{SCOPES}{SEPARATOR}"
+"""The beginning of the names of administrators' clients; the principal's name follows."""
+
+
 def is_of_scopes(name: str) -> bool:
     """Whether clients of this name change the scope graph: administrators, and the followers of brokers."""
-    return name == SCOPES or name.startswith(f"{SCOPES}@")
+    return is_administrator(name) or name.startswith(f"{SCOPES}@")
+
+
+def is_administrator(name: str) -> bool:
+    """Whether clients of this name are administrators of the scope graph, who publish as `SCOPES`."""
+    return name == SCOPES or name.startswith(ADMINISTRATOR)
+
+
+def name_of_administrator(name: str, principal: Principal) -> str:
+    """The name of an administrator's client, with the principal's: nobody else's connection has that."""
+    own = f"{ADMINISTRATOR}{principal.name}"
+    if not name.startswith(ADMINISTRATOR) or name == own or name.startswith(f"{own}{SEPARATOR}"):
+        return name
+    return f"{own}{SEPARATOR}{name.removeprefix(ADMINISTRATOR)}"
 
 
 LIMITS: Final = (
@@ -217,6 +234,8 @@ class Rights:
         own = self.principal.name
         if kind in NAMES and is_of_scopes(name):
             is_their_name = name == SCOPES and kind in ("clients", "producers")
+            if kind == "clients" and name.startswith(ADMINISTRATOR):
+                is_their_name = name == name_of_administrator(name, self.principal)
             return self.allows("scopes") or (is_their_name and bool(self.names.get("administers")))
         return (
             name == own

@@ -10,6 +10,7 @@ from fairlead.configuration import PATH, Key, count
 from fairlead.errors import NotInstalled, PolicyError
 from fairlead.security.annotations import Annotations
 from fairlead.security.credentials import Authenticator, Tokens, bearer
+from fairlead.security.issuers import RemoteKeys, unsafe_url
 from fairlead.security.passwords import Passwords
 from fairlead.security.policy import AccessPolicy
 
@@ -49,6 +50,17 @@ class Security:
     tokens: Annotated[
         str | None, Key("the JWK set with the keys that tokens are signed with, each with its `alg`", PATH)
     ] = None
+    tokens_url: Annotated[
+        str | None,
+        Key(
+            "the https:// address where an issuer publishes the keys of its tokens (a JWK set); they are fetched"
+            " anew from time to time, and when a token names one that is not known",
+            shown="none",
+        ),
+    ] = None
+    tokens_refresh_seconds: Annotated[
+        int, Key("how long keys from there hold before they are fetched anew", count(10, 86_400))
+    ] = 300
     audience: Annotated[str, Key("the audience that a token has to name")] = "fairlead"
     issuer: Annotated[str | None, Key("the issuer that a token has to name", shown="any")] = None
     leeway_seconds: Annotated[
@@ -119,7 +131,17 @@ class Security:
 
     def problem(self) -> str:
         """The missing settings; empty if it is complete."""
-        given = (self.passwords, self.tokens, self.log, self.keys, self.delegations, self.types)
+        if self.tokens_url is not None and (problem := unsafe_url(self.tokens_url)):
+            return f"tokens_url: {problem}"
+        given = (
+            self.passwords,
+            self.tokens,
+            self.tokens_url,
+            self.log,
+            self.keys,
+            self.delegations,
+            self.types,
+        )
         if self.policy is None and any(given):
             return (
                 "passwords, tokens, keys, delegations, types and a log of decisions mean nothing without a"
@@ -152,12 +174,24 @@ class Security:
             )
         return Tunnel(broker, Identity.read(self.identity), policy.trust.publics)
 
-    def authenticator(self) -> Authenticator:
-        """The verifier of credentials, from the files as they are now. PolicyError if they cannot be read."""
+    def authenticator(self, remote: RemoteKeys | None = None) -> Authenticator:
+        """The verifier of credentials, from the files as they are now. PolicyError if they cannot be read.
+
+        `remote` are the keys of the issuer that are known already.
+        """
+        if self.tokens_url is None:
+            remote = None
+        elif remote is None or remote.url != self.tokens_url:
+            remote = RemoteKeys(self.tokens_url, self.tokens_refresh_seconds)
+        keys = {} if self.tokens is None else Tokens.keys_in(self.tokens)
         tokens = None
-        if self.tokens is not None:
-            tokens = Tokens.read(
-                self.tokens, audience=self.audience, issuer=self.issuer, leeway_s=self.leeway_seconds
+        if keys or remote is not None:
+            tokens = Tokens(
+                keys,
+                audience=self.audience,
+                issuer=self.issuer,
+                leeway_s=self.leeway_seconds,
+                remote=remote,
             )
         return Authenticator(tokens, None if self.passwords is None else Passwords.read(self.passwords))
 

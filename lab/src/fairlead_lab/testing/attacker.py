@@ -65,6 +65,7 @@ NAMES: Final = (
         "east",
         "scopes",
         "scopes@hub",
+        "scopes~1",
     ),
     *("c:ada", "d:desk", "hub", "../../etc", "ada\x00", "*", "nyse~", "eve", "anonymous"),
 )
@@ -140,7 +141,7 @@ class Allowed:
     @staticmethod
     def owns(name: str, kind: str, owned: str) -> bool:
         """Whether a producer, a type, or the name of a client or of a durable subscriber, is a principal's own."""
-        if owned == "scopes" or owned.startswith("scopes@"):
+        if owned == "scopes" or owned.startswith(("scopes@", "scopes~")):
             return False
         return owned == name or owned.startswith(f"{name}~") or owned in OWNED[kind].get(name, ())
 
@@ -394,7 +395,7 @@ class Attack:
 
     def _is_own_producer(self, client: _Client, producer: str) -> bool:
         own = client.session.name
-        is_of_scopes = own == "scopes" or own.startswith("scopes@")
+        is_of_scopes = own == "scopes" or own.startswith(("scopes@", "scopes~"))
         return (producer in (own, f"c:{own}") and not is_of_scopes) or self._allowed.owns(
             client.principal.name, "producers", producer
         )
