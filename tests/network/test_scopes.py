@@ -236,6 +236,32 @@ def test_a_broker_that_joins_later_learns_the_changes_before_it(
     until(lambda: rule_of(three).system.graph == rule_of(one).system.graph)
 
 
+def test_an_answer_of_a_broker_that_has_only_just_come_does_not_end_the_questions(tmp_path: Path) -> None:
+    one, two, three = (
+        ScopeChanges(BrokerScoping(Scopes.parse(GRAPH)), tmp_path / name) for name in ("one", "two", "three")
+    )
+
+    def ask(asking: ScopeChanges, asked: ScopeChanges) -> int:
+        answers = asked.answers(Notification.of(asking.question()))
+        for each in answers:
+            asking.take(Notification.of({"producer": "scopes@asked", **each}))
+        return len(answers)
+
+    for number, text in enumerate(("JOIN eve TO Desk", "JOIN zoe TO Market", "LEAVE eve FROM Desk")):
+        change = {"producer": "scopes", "id": str(number), "text": text, "time": Instant(number)}
+        assert one.take(Notification.of(change))
+    assert ask(three, two) == 0
+    two.take(Notification.of({"producer": "scopes@one", "of": "2", "at": 2, "text": "LEAVE eve FROM Desk"}))
+    assert ask(three, two) == 1
+    assert ask(two, one) == 3
+    assert ask(three, two) == 3
+    assert ask(three, one) == 0
+    assert three.known == two.known == one.known
+    again = ScopeChanges(BrokerScoping(Scopes.parse(GRAPH)), tmp_path / "three")
+    assert again.known == one.known
+    assert again.rule.system.graph == one.rule.system.graph
+
+
 def test_nobody_but_brokers_publishes_as_a_broker_that_follows_changes(brokers: Brokers, graph: str) -> None:
     with (
         sync.connect(brokers.start(scopes=graph).url, name="spark") as spark,

@@ -8,18 +8,21 @@ administrators who change the same scope get one outcome. A change that cannot b
 order changes nothing. At each broker a change holds from its arrival on. A broker that has taken a change of an
 administrator says so, and where the change is void, why: who has made it can wait for all brokers (`taken_by`).
 
-A broker that has no such file is new, and asks the other brokers for the changes before it came. Each of them
-answers with all that it knows, every change with its own time and id, and how many there are.
+Brokers compare what they know: each asks all others when it starts, often at first and then once an hour, with a
+digest of the changes that it knows. Whoever knows others answers with all of its own, every change with its own
+time and id. So a broker that comes later learns the changes before it, whichever broker it reaches first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable
+from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.model import ABSENT, Notification
 from fairlead.network.client import Client, connect
@@ -37,8 +40,10 @@ KNOWN: Final = "known"
 TAKEN: Final = "taken"
 ANSWERS: Final = f'type = "{CHANGE}" and exists {TAKEN}'
 """The filter of what brokers say about changes that they have taken."""
-REQUESTED_AFTER: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""So many seconds a new broker waits for an answer before it asks again: links may take their time."""
+ASKED_AFTER: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
+"""So many seconds after a question a broker asks again: links may take their time."""
+ASKED_EVERY: Final = 3600.0
+"""And then it goes on asking so seldom."""
 
 
 class ScopeChanges:
@@ -46,15 +51,13 @@ class ScopeChanges:
 
     def __init__(self, rule: BrokerScoping, path: Path) -> None:
         self.rule, self._path = rule, path
-        self.is_new = not path.exists()
-        """Whether there may be changes from before this broker."""
-        if not self.is_new:
-            for line in path.read_bytes().split(b"\n"):
-                try:
-                    time, id, text, *offset = json.loads(line)
-                except ValueError:  # the last one, where the broker was killed while it wrote: it comes again
-                    continue
-                rule.recall(Change(time, id, text), *offset or [0])
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
+        for line in lines:
+            try:
+                time, id, text, *offset = json.loads(line)
+            except ValueError:  # the last one, where the broker was killed while it wrote: it comes again
+                continue
+            rule.recall(Change(time, id, text), *offset or [0])
         rule.journal = self._write
 
     @property
@@ -65,11 +68,22 @@ class ScopeChanges:
     def take(self, change: Notification, offset: int = 0) -> bool:
         """Write a change down, then apply it; False: it is known, or none."""
         made = change_in(change)
-        if made is not None:
-            return self.rule.take(made, offset)
-        if isinstance(change.get(KNOWN), int) and self.is_new:
-            self._append(b"")
-        return False
+        return made is not None and self.rule.take(made, offset)
+
+    def question(self) -> dict[str, Any]:
+        """The event that asks other brokers for what they know."""
+        return {"type": CHANGE, QUESTION: True, KNOWN: self._digest}
+
+    def answers(self, question: Notification) -> list[dict[str, Any]]:
+        """The events that answer a question: none, where who asks knows the same."""
+        if question.get(KNOWN) == self._digest:
+            return []
+        return [{"type": CHANGE, "of": id, "at": time, "text": text} for time, id, text in self.known]
+
+    @property
+    def _digest(self) -> str:
+        """The same at two brokers only if they know the same changes."""
+        return hashlib.sha256(json.dumps(self.known).encode()).hexdigest()
 
     def _write(self, change: Change, offset: int) -> None:
         self._append(json.dumps([*change, offset]).encode())
@@ -79,7 +93,6 @@ class ScopeChanges:
             file.write(b"\n" + line)  # a torn line before it stays a line of its own
             file.flush()
             os.fsync(file.fileno())
-        self.is_new = False
 
 
 def scope_changes(settings: BrokerSettings, rules: Iterable[Rule]) -> ScopeChanges | None:
@@ -110,7 +123,8 @@ async def follow(
                 if change.producer == name:
                     continue
                 if change.get(QUESTION) is True:
-                    await _answer(client, changes)
+                    for answer in changes.answers(change):
+                        await client.publish(answer)
                 elif change.get(TAKEN) is ABSENT:
                     take(change)
                     if change.producer == CHANGES:
@@ -124,18 +138,10 @@ async def follow(
 
 
 async def _ask(client: Client, changes: ScopeChanges) -> None:
-    """Ask the other brokers for what they know, until one has answered; a network may have no other."""
-    for seconds in REQUESTED_AFTER:
-        if not changes.is_new:
-            return
-        await client.publish({"type": CHANGE, QUESTION: True})
+    """Ask the other brokers for what they know, again and again."""
+    for seconds in chain(ASKED_AFTER, repeat(ASKED_EVERY)):
+        await client.publish(changes.question())
         await asyncio.sleep(seconds)
-
-
-async def _answer(client: Client, changes: ScopeChanges) -> None:
-    for time, id, text in changes.known:
-        await client.publish({"type": CHANGE, "of": id, "at": time, "text": text})
-    await client.publish({"type": CHANGE, KNOWN: len(changes.known)})
 
 
 def taken_by(
