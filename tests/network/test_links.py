@@ -122,6 +122,16 @@ def hold(world: World, one: str, other: str, *, held: bool = True) -> None:
             end.held = held
 
 
+def end_apart(world: World, one: str, other: str) -> None:
+    """Both brokers end their link, and nothing arrives that either says of it."""
+    for name, neighbour in ((one, other), (other, one)):
+        node(world, name).neighbourhood.unlink(neighbour, world.now)
+    for end in world.hosts[one].ends:
+        end.cut(Random(0))
+        end.inbox.clear()
+        end.other.inbox.clear()
+
+
 def is_up(world: World, *names: str) -> bool:
     """Whether the brokers are linked, in a row, and notifications go over the links."""
     for one, other in pairwise(names):
@@ -407,16 +417,24 @@ def test_a_neighbour_that_is_away_when_a_link_is_ended_is_told_when_it_is_back(
 def test_a_link_that_both_have_ended_while_they_were_apart_is_new_when_one_asks_for_it() -> None:
     world = world_of(3)
     world.hosts["b1"].calls = world.hosts["b2"].calls = ()
-    hold(world, "b0", "b1")
-    for one, other in (("b0", "b1"), ("b1", "b0")):
-        node(world, one).neighbourhood.unlink(other, world.now)
-    for end in world.hosts["b0"].ends:
-        end.cut(Random(0))
-        end.inbox.clear()
-        end.other.inbox.clear()
+    end_apart(world, "b0", "b1")
     node(world, "b1").neighbourhood.call("b0")
     world.settle()
     assert is_up(world, "b0", "b1", "b2")
+    assert not world.restless()
+
+
+def test_a_broker_whose_power_fails_before_it_remembers_the_end_of_a_link_is_told_again() -> None:
+    world = world_of(2)
+    world.hosts["b1"].calls = ()
+    world.hosts["b0"].slow = True
+    end_apart(world, "b0", "b1")
+    for _ in range(20):
+        world._sweep()
+    world.hosts["b0"].kill(Random(0))
+    world.heal()
+    world.settle()
+    assert not node(world, "b0").links
     assert not world.restless()
 
 

@@ -43,6 +43,8 @@ class Handshakes:
         """Brokers that have been refused, each with what was wrong about it: that is logged once."""
         self.authorization = ""
         """The credentials that this broker shows to those it calls."""
+        self.ending: set[str] = set()
+        """The brokers with which a link has ended that would be there again after a power failure."""
         self.url = ""
         """The address at which this broker can be called."""
 
@@ -60,7 +62,7 @@ class Handshakes:
             others_log=known.log,
             received=known.safe,
             url=self.url,
-            knows=neighbour in state.neighbours,
+            knows=neighbour in state.neighbours or neighbour in self.ending,
             frame_max=self._frame_bytes,
             routing=self._routing,
             lineage=self._persistence.lineage,
@@ -87,7 +89,7 @@ class Handshakes:
             known.log,
             known.safe,
             self._frame_bytes,
-            knows=neighbour in state.neighbours,
+            knows=neighbour in state.neighbours or neighbour in self.ending,
             routing=self._routing,
             lineage=self._persistence.lineage,
             others_lineage=list(known.lineage),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -194,7 +195,7 @@ class Neighbourhood:
         self._sessions[name] = session
         if name in state.parting:
             if said.knows:
-                session.tell(wire.Unlink(0, self._name))
+                self._tell_ended(session)
                 return
             if session.opened and linked.url not in self.calling.wanted:
                 self._parted(session, now)
@@ -325,12 +326,16 @@ class Neighbourhood:
         if name in self._links:
             log.info("%s: %s has ended the link", self._name, name)
             self.forget(name, now)
+        self._tell_ended(session)
 
-        def confirm() -> None:
+    def _tell_ended(self, session: LinkSession) -> None:
+        """Tell a neighbour that the link has ended, when that outlives a power failure here."""
+
+        def tell() -> None:
             if not session.ended:
                 session.tell(wire.Unlink(0, self._name))
 
-        self._dispatch.after_sync(confirm)
+        self._dispatch.after_sync(tell)
 
     def _probe(self, session: LinkSession, message: wire.Probe, now: int) -> None:
         # One that does not know yet that the link has ended is told so; one that wants a new link is answered.
@@ -485,7 +490,7 @@ class Neighbourhood:
         if url:
             self.calling.calls[url] = name
         if name in self._sessions:
-            self._sessions[name].tell(wire.Unlink(0, self._name))
+            self._tell_ended(self._sessions[name])
         self.calling.on_change()
 
     def _give_up(self, newcomer: Newcomer, reason: str, now: int) -> None:
@@ -523,6 +528,8 @@ class Neighbourhood:
 
     def _sever(self, name: str, change: Parting | Unlinked, now: int) -> None:
         self._persistence.note(change, now)
+        self._handshakes.ending.add(name)
+        self._dispatch.after_sync(partial(self._handshakes.ending.discard, name))
         self.calling.forget(name, now)
         link = self._links.pop(name)
         link.session = None
