@@ -38,6 +38,7 @@ from fairlead_lab.routing.multicast import (
 )
 
 if TYPE_CHECKING:
+    from fairlead.rules.rule import Rule
     from fairlead_lab.simulation.scenario import RoutingPlan, Scenario
 
 __all__ = ["ALGORITHMS", "STRATEGIES", "Algorithm", "Hierarchy", "Maker"]
@@ -91,11 +92,18 @@ def _routed(strategy: str, *, hierarchical: bool = False) -> Callable[[Scenario,
                 cyclic=cyclic,
                 batch_us=routing.batch_us,
             )
-            return Broker(name, settings, topology.neighbours(name), catalogue)
+            rules = _rules_of(scenario, topology, name) if scenario.security else ()
+            return Broker(name, settings, topology.neighbours(name), catalogue, rules=rules)
 
         return make
 
     return makes
+
+
+def _rules_of(scenario: Scenario, topology: Topology, name: str) -> list[Rule]:
+    from fairlead_lab.simulation.secured import rules_of
+
+    return rules_of(scenario, topology, name)
 
 
 def _redundant(strategy: str) -> Callable[[Scenario, Topology, Catalogue], Maker]:

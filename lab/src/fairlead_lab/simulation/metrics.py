@@ -130,6 +130,8 @@ class Metrics(Observer):
     def __init__(self, progress: Callable[[int], object] | None = None) -> None:
         self.steps = 0
         self._progress = progress
+        self.decide: Callable[[Deliver], tuple[str, ...]] | None = None
+        """The subscriptions that a delivery is for, as its client decides; None: those that the broker names."""
         self._admin_messages = 0
         self._admin_filters = 0
         self._refused: list[Refuse] = []
@@ -224,10 +226,13 @@ class Metrics(Observer):
 
     def _deliver(self, now: int, broker: str, effect: Deliver) -> None:
         notification = effect.notification
+        ids = effect.subscriptions if self.decide is None else self.decide(effect)
+        if not ids:
+            return
         passage = self._passages[_key(notification)]
         self._hops.append(passage.hops[broker])
         self._delays.append(now - passage.published)
-        self._delivered.append((effect.client, notification.id or "", effect.subscriptions))
+        self._delivered.append((effect.client, notification.id or "", ids))
         above: str | None = broker
         while above is not None and above not in passage.useful:
             passage.useful.add(above)

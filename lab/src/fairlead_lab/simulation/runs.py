@@ -17,9 +17,10 @@ import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
+from fairlead.broker import Broker
 from fairlead.errors import FairleadError, SimulationFailed
 from fairlead.matching import engine_named
 from fairlead.routing import Catalogue
@@ -29,7 +30,11 @@ from fairlead_lab.simulation.algorithms import ALGORITHMS
 from fairlead_lab.simulation.metrics import CAPACITY_FIGURES, Metrics, Row
 from fairlead_lab.simulation.network import Simulation
 from fairlead_lab.simulation.scenario import RingPlan, Scenario
-from fairlead_lab.simulation.workload import LocatedCall, workload_of
+from fairlead_lab.simulation.workload import LocatedCall, Workload, workload_of
+
+if TYPE_CHECKING:
+    from fairlead.overlay import Topology
+    from fairlead_lab.simulation.secured import Secured
 
 __all__ = ["Cell", "Results", "cells_of", "compare", "run"]
 
@@ -139,6 +144,8 @@ def _check(simulation: Simulation) -> None:
     from fairlead_lab.simulation.forests import ForestChecker
     from fairlead_lab.simulation.spreading import SpreadChecker
 
+    if any(each.seam.rules for each in simulation.brokers.values() if isinstance(each, Broker)):
+        return  # what brokers are told follows from trust, which is checked in any case
     if all(map(is_of_a_tree, simulation.brokers.values())):
         Checker(simulation)
     elif any(isinstance(each, SpreadingBroker) for each in simulation.brokers.values()):
@@ -157,11 +164,16 @@ def _run(
     watch: Callable[[Simulation], object],
     progress: Callable[[int], object] | None,
 ) -> Iterator[Row]:
+    if scenario.security:
+        scenario = replace(scenario, seed=cell.seed)
     topology = scenario.topology(cell.seed)
     workload = workload_of(scenario, cell.seed)
     catalogue = Catalogue(engine_named("columnar"))
     make = ALGORITHMS[cell.algorithm].makes(scenario, topology, catalogue)
     metrics = Metrics(progress)
+    secured = _secured(scenario, topology, workload)
+    if secured is not None:
+        metrics.decide = secured.decide
     simulation = Simulation(
         map(make, topology.brokers),
         seed=cell.seed,
@@ -173,6 +185,8 @@ def _run(
         observers=[metrics],
     )
     watch(simulation)
+    if secured is not None:
+        secured.watch(simulation)
     brokers = simulation.brokers
     # One workload serves all algorithms of a scenario, and some of them refuse advertisements.
     advertisements = [
@@ -185,14 +199,20 @@ def _run(
         _form_ring(scenario.ring, simulation, topology.brokers)
     _happen(scenario, simulation, advertisements, rests)
     for phase in workload.phases:
-        _happen(scenario, simulation, phase.changes, rests)
+        changes, publications, expected = phase.changes, phase.publications, phase.expected
+        if secured is not None:
+            changes, publications = tuple(secured.calls(changes)), tuple(secured.calls(publications))
+            expected = secured.expected(phase)
+        _happen(scenario, simulation, changes, rests)
         if by_messages:
             _change_ring(scenario.ring, simulation, topology.brokers[0], phase.subscriptions)
         metrics.begin()
-        _happen(scenario, simulation, phase.publications, rests)
+        _happen(scenario, simulation, publications, rests)
+        if secured is not None:
+            secured.check()
         row = metrics.row(
             simulation.brokers.values(),
-            phase.expected,
+            expected,
             algorithm=cell.algorithm,
             topology=scenario.overlay.shape,
             subscriptions=phase.subscriptions,
@@ -200,8 +220,16 @@ def _run(
         )
         is_right = row.is_right if ALGORITHMS[cell.algorithm].complete else row.is_safe
         if not (scenario.loses or is_right):
-            raise _Wrong(_difference(row, metrics, phase.expected))
+            raise _Wrong(_difference(row, metrics, expected))
         yield row
+
+
+def _secured(scenario: Scenario, topology: Topology, workload: Workload) -> Secured | None:
+    if not scenario.security:
+        return None
+    from fairlead_lab.simulation.secured import Secured
+
+    return Secured(scenario, topology, workload)
 
 
 def _form_ring(ring: RingPlan, simulation: Simulation, brokers: Sequence[str]) -> None:

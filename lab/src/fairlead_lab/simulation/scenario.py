@@ -41,6 +41,7 @@ from fairlead_lab.simulation.algorithms import ALGORITHMS, CYCLIC, STRATEGIES
 from fairlead_lab.simulation.capacity import NO_CAPACITY, Capacity
 from fairlead_lab.simulation.delays import Delay
 from fairlead_lab.simulation.faults import NO_FAULTS, Faults
+from fairlead_lab.simulation.guarding import NO_SECURITY, SecurityPlan
 from fairlead_lab.simulation.kinds import (
     EXPONENT,
     MILLION,
@@ -358,6 +359,7 @@ class Scenario:
     capacity: Capacity = NO_CAPACITY
     ring: RingPlan = RingPlan()
     leases: LeasesPlan = LeasesPlan()
+    security: SecurityPlan = NO_SECURITY
     rest_us: Annotated[
         int,
         Key(
@@ -628,6 +630,23 @@ def _check_ring(scenario: Scenario, overlay: Topology) -> Iterable[str]:
             yield f"{said} at {change.at} subscriptions, which is no checkpoint"
 
 
+def _check_security(scenario: Scenario, overlay: Topology) -> Iterable[str]:
+    security = scenario.security
+    if not security:
+        return
+    if security.limits and security.keys_ppm is not None:
+        yield "[security]: trusted or keys, not both: what is sealed is no ground for what brokers handle"
+    for name in scenario.routing.algorithms:
+        if name not in STRATEGIES:
+            yield f"[security]: there is no {name} with it; there are {listed([*STRATEGIES])}"
+    if not overlay.is_acyclic:
+        yield "[security]: the overlay has cycles; what arrives is known beforehand in a tree only"
+    if scenario.leases.refresh_us:
+        yield "[security]: there are no leases with it"
+    if security.keys_ppm is not None and scenario.workload.attributes == 1 and scenario.routing.advertises:
+        yield "[security] keys: nobody can advertise by the one attribute that is sealed"
+
+
 CHECKS: Final[tuple[Callable[[Scenario, Topology], Iterable[str]], ...]] = (
     _check_routing,
     _check_clients,
@@ -635,4 +654,5 @@ CHECKS: Final[tuple[Callable[[Scenario, Topology], Iterable[str]], ...]] = (
     _check_faults,
     _check_leases,
     _check_ring,
+    _check_security,
 )
