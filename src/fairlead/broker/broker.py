@@ -396,6 +396,9 @@ class Broker:
         clients = [each for each in destinations if each not in neighbours]
         matching = self.catalogue.matching(notification) if clients else frozenset[int]()
         wanted = [(client, self.clients.matching(client, matching)) for client in clients]
+        for client, ids in wanted:
+            if ids:
+                self.clients.note(client, ids)
         return Route(
             tuple(each for each in destinations if each in neighbours and each != source),
             tuple((client, ids) for client, ids in wanted if ids or self.settings.widen is None),

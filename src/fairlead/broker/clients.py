@@ -62,6 +62,7 @@ class Clients:
         self._catalogue = catalogue
         self._clients: dict[str, Client] = {}
         self._numbers: dict[str, dict[int, dict[str, None]]] = {}
+        self._matched: dict[str, set[str]] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._clients
@@ -82,6 +83,7 @@ class Clients:
             self.unsubscribe(name, id)
         del self._clients[name]
         self._numbers.pop(name, None)
+        self._matched.pop(name, None)
 
     def subscribe(self, name: str, id: str, filter: Filter) -> bool:
         """Record a subscription of a connected client. True if it is the client's first one to this filter."""
@@ -96,6 +98,7 @@ class Clients:
         client = self._clients.get(name)
         removed = None if client is None else client.subscriptions.remove(id)
         if removed is not None:
+            self._matched.get(name, set()).discard(id)
             filter, is_last = removed
             own, number = self._numbers[name], self._catalogue.number(self._catalogue.interest(filter))
             del own[number][id]
@@ -108,3 +111,20 @@ class Clients:
         """The ids of a client's subscriptions whose filters have these numbers, sorted."""
         own = self._numbers.get(name, {})
         return tuple(sorted(id for number in numbers & own.keys() for id in own[number]))
+
+    def note(self, name: str, ids: tuple[str, ...]) -> None:
+        """A notification has matched these subscriptions of a client."""
+        known = self._matched.get(name)
+        if known is None:
+            self._matched[name] = set(ids)
+        else:
+            known.update(ids)
+
+    def has(self, name: str, filter: Filter) -> bool:
+        """Whether a client has subscribed to a filter."""
+        return name in self._clients and filter in self._clients[name].subscriptions.by_filter
+
+    def has_matched(self, name: str, filter: Filter) -> bool:
+        """Whether any notification has matched a client's filter since it was subscribed to here."""
+        known = self._matched.get(name)
+        return known is not None and not known.isdisjoint(self._clients[name].subscriptions.by_filter[filter])

@@ -52,7 +52,9 @@ Arrived: TypeAlias = Arrival | Dropped
 class Desk:
     """One client session of a running broker. ProtocolError if the broker takes no more clients."""
 
-    def __init__(self, server: Server, policy: str = "", principal: Principal = NOBODY) -> None:
+    def __init__(
+        self, server: Server, policy: str = "", principal: Principal = NOBODY, *, name: str = ""
+    ) -> None:
         self._server = server
         self._frames = wire.Frames(ANY_LENGTH)
         self._numbers = 0
@@ -69,7 +71,7 @@ class Desk:
         high = server.node.limits.buffer_bytes // 2
         self._high, self._low = high, high // 4
         self.session: Session = server.node.greet(
-            self, wire.Hello(wire.VERSION, "client", "", policy), micros(), principal
+            self, wire.Hello(wire.VERSION, "client", name, policy), micros(), principal
         )
         server.schedule()
 

@@ -431,8 +431,15 @@ class Gateway:
             self.server,
             self._surveys,
             lambda: self._acting(principal),
-            lambda notification: self._identified(notification, principal),
+            lambda notification: self._test_event(notification, principal),
+            lambda name: Desk(self.server, principal=principal, name=name),
         )
+
+    def _test_event(self, notification: Notification, principal: Principal) -> Notification:
+        """An event of the console, with the limits of any other that comes over HTTP."""
+        identified = self._identified(notification, principal)
+        self._check_sizes([identified])
+        return identified
 
 
 def readiness(server: Server) -> Readiness:

@@ -54,6 +54,7 @@ from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.model import Instant, Notification
 from fairlead.model.durations import seconds_of
+from fairlead.model.encoding import format_json
 from fairlead.model.packed import pack
 from fairlead.network import wire
 from fairlead.network.addresses import Address, Tls
@@ -699,6 +700,12 @@ class Client:
     async def tables(self) -> dict[str, Any]:
         """The broker's routing tables."""
         answer: dict[str, Any] = await self._request(lambda number: wire.ReportRequest(number, "tables"))
+        return answer
+
+    async def examine(self, what: str, **about: Any) -> dict[str, Any]:
+        """What `find`, `explain`, `scopes` or `clients` say of the broker (`network.examining`)."""
+        text = format_json(about) if about else ""
+        answer: dict[str, Any] = await self._request(lambda number: wire.ReportRequest(number, what, text))
         return answer
 
     async def channels(self) -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ class Clientele:
         guard: Guard,
         types: OwnedTypes,
         quenching: Quenching,
-        questions: dict[str, Callable[[], Any]],
+        questions: dict[str, Callable[[str], Any]],
     ) -> None:
         self._broker, self._life, self._outgoing, self._clients = broker, life, outgoing, clients
         self._router, self._dispatch, self._barriers, self._cuts = router, dispatch, barriers, cuts
@@ -327,11 +327,15 @@ class Clientele:
 
     def _ask(self, session: ClientSession, message: wire.ReportRequest, now: int) -> None:
         self._guard.check(session, "inspect", now)
-        answer = self._questions.get(message.what)
+        session.tell(wire.Response(message.number, self.answer(message.what, message.about)))
+
+    def answer(self, what: str, about: str = "") -> Any:
+        """The answer to a question about the broker itself. ValueRefused."""
+        answer = self._questions.get(what)
         if answer is None:
             named = " or ".join(map(repr, self._questions))
-            raise ValueRefused(f"there is no report {message.what!r}; there are {named}")
-        session.tell(wire.Response(message.number, answer()))
+            raise ValueRefused(f"there is no report {what!r}; there are {named}")
+        return answer(about)
 
     def _link(self, session: ClientSession, message: wire.Link, now: int) -> None:
         self._guard.check(session, "manage", now)

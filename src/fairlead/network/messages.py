@@ -370,10 +370,12 @@ class RemoveType(_Message, frozen=True):
 
 
 class ReportRequest(_Message, frozen=True, tag="Ask"):
-    """A question about the broker itself: `status`, `tables`, `channels`, `durables` or `types`."""
+    """A question about the broker itself: `status`, `tables`, `channels`, `durables`, `types`, `find`, `explain`,
+    `scopes` or `clients`; `about` is what `find` and `explain` are asked, as JSON."""
 
     number: int
     what: str
+    about: str = ""
 
 
 class Operate(_Message, frozen=True):

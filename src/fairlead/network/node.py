@@ -41,7 +41,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from fairlead.broker import Broker
 from fairlead.broker.progress import Progress
@@ -64,6 +64,7 @@ from fairlead.network.destinations import Durable, Link
 from fairlead.network.diagnostics import printable
 from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
+from fairlead.network.examining import Examination
 from fairlead.network.expiring import let_expire
 from fairlead.network.guard import Guard
 from fairlead.network.handshakes import Handshakes
@@ -147,8 +148,7 @@ class Node:
         self.dispatch = Dispatch(
             ledger, self.once, counters=self.counters, durables=self.durables, tracing=self.tracing
         )
-        self.catch_up = CatchUp(ledger, self.dispatch)
-        self.progress = Progress(self.name)
+        self.catch_up, self.progress = CatchUp(ledger, self.dispatch), Progress(self.name)
         self.barriers = Barriers(
             f"{self.name}/{life}",
             self.links,
@@ -272,6 +272,14 @@ class Node:
             operations=self.operations,
             guard=self.guard,
         )
+        self.examination = Examination(
+            broker,
+            self.router,
+            self.clients,
+            self.limits,
+            is_logged=self.persistence.is_logged,
+            clock=lambda: self._clock.now,
+        )
         self.wills = Wills(
             broker, self.limits, self.persistence, own=self.own, guard=self.guard, dispatch=self.dispatch
         )
@@ -297,11 +305,15 @@ class Node:
             types=self.types,
             quenching=Quenching(Listeners(broker), self.barriers),
             questions={
-                "status": self._inspection.status,
-                "tables": self._inspection.tables,
-                "channels": self._inspection.channels,
-                "durables": self.operations.backlogs,
-                "types": self.types.report,
+                "status": lambda _: self._inspection.status(),
+                "tables": lambda _: self._inspection.tables(),
+                "channels": lambda _: self._inspection.channels(),
+                "durables": lambda _: self.operations.backlogs(),
+                "types": lambda _: self.types.report(),
+                "find": self.examination.find,
+                "explain": self.examination.explain,
+                "scopes": lambda _: self.examination.scopes(),
+                "clients": lambda _: self.examination.clients(),
             },
         )
         self.interests.granted = self.clientele.granted
@@ -712,6 +724,7 @@ class Node:
         self.wills.tick(now)
         self.admission.holding.tick(now)
         self._unserved.tick(now)
+        self.examination.tick(now)
 
     def status(self) -> Status:
         """The status of the broker, in figures."""
@@ -720,6 +733,10 @@ class Node:
     def tables(self) -> Tables:
         """The routing tables, as text."""
         return self._inspection.tables()
+
+    def examined(self, what: str, about: str = "") -> Any:
+        """The answer to a question about this broker, as a client would get it. ValueRefused."""
+        return self.clientele.answer(what, about)
 
     def channels(self) -> list[ChannelReport]:
         """The channels of the network."""

@@ -12,15 +12,21 @@ from msgspec import Meta
 __all__ = [
     "Absent",
     "Backlog",
+    "ChangeStatus",
     "ChannelReport",
+    "ClientReport",
+    "ClientStatus",
     "Count",
     "DetectionStatus",
     "DurableStatus",
     "ExpiresReport",
+    "Finds",
+    "Hop",
     "LinkStatus",
     "LogStatus",
     "MemoryStatus",
     "RetainReport",
+    "ScopesReport",
     "SecurityStatus",
     "Status",
     "Tables",
@@ -198,3 +204,67 @@ class Tables(TypedDict):
     neighbours: list[str]
     subscriptions: list[list[str]]
     advertisements: list[list[str]]
+
+
+class Finds(TypedDict):
+    """A piece of a search: the rows that it found, each with its destination; where to go on, and whether it is
+    over; how many entries are looked through in all."""
+
+    rows: list[list[str]]
+    at: Count
+    total: Count
+    over: bool
+
+
+class Hop(TypedDict):
+    """Where a notification goes from a broker: the neighbours, those who get it, the entries that match with the
+    reason, and of the others the first with theirs; `carried` is what travels on, and `up` the parent that gets
+    everything."""
+
+    broker: str
+    next: list[str]
+    receivers: list[str]
+    matching: list[list[str]]
+    matches: Count
+    others: list[list[str]]
+    rest: Count
+    up: str
+    carried: dict[str, object]
+
+
+class ChangeStatus(TypedDict):
+    """A change of the scope graph, and why it is void, where it is."""
+
+    time: int
+    id: str
+    text: str
+    void: str
+
+
+class ScopesReport(TypedDict):
+    """The scope graph of a network: as it began, and its changes in their order; whether it can be changed."""
+
+    there: bool
+    statements: str
+    outsiders: str
+    changes: list[ChangeStatus]
+    changeable: bool
+
+
+class ClientStatus(TypedDict):
+    """A connected client."""
+
+    name: str
+    subscriptions: Count
+    queued: Count
+    inflow: str
+    outflow: str
+    durables: list[str]
+
+
+class ClientReport(TypedDict):
+    """The connected clients, the first of them one by one, and the limits of the broker."""
+
+    count: Count
+    clients: list[ClientStatus]
+    limits: dict[str, object]

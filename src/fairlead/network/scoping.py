@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from fairlead.network.settings import BrokerSettings
     from fairlead.rules import Rule
 
-__all__ = ["ANSWERS", "ScopeChanges", "follow", "scope_changes", "taken_by"]
+__all__ = ["ANSWERS", "ScopeChanges", "Taken", "follow", "scope_changes", "taken_by"]
 
 FILE: Final = "scopes.jsonl"
 QUESTION: Final = "question"
@@ -144,6 +145,29 @@ async def _ask(client: Client, changes: ScopeChanges) -> None:
         await asyncio.sleep(seconds)
 
 
+@dataclass
+class Taken:
+    """A change of the scope graph, and the brokers that are waited for until they have taken it."""
+
+    change: str
+    missing: set[str]
+    """The brokers that have not taken it yet."""
+    taken: dict[str, str] = field(default_factory=dict)
+    """Those that have, each with the reason where the change is void there."""
+
+    @property
+    def void(self) -> str:
+        """Why the change has no effect; empty where it has."""
+        return next((reason for reason in self.taken.values() if reason), "")
+
+    def hear(self, answer: Notification) -> None:
+        """One of `ANSWERS`."""
+        if answer.get(TAKEN) == self.change:
+            name = str(answer.get("broker"))
+            self.taken[name] = str(answer.get("void"))
+            self.missing.discard(name)
+
+
 def taken_by(
     answers: Callable[[], Notification], change: str, brokers: Iterable[str]
 ) -> tuple[dict[str, str], set[str]]:
@@ -151,15 +175,10 @@ def taken_by(
 
     `answers` gives the next of `ANSWERS`, and TimeoutError when the time is over.
     """
-    taken: dict[str, str] = {}
-    missing = set(brokers)
-    while missing:
+    found = Taken(change, set(brokers))
+    while found.missing:
         try:
-            answer = answers()
+            found.hear(answers())
         except TimeoutError:
             break
-        if answer.get(TAKEN) == change:
-            name = str(answer.get("broker"))
-            taken[name] = str(answer.get("void"))
-            missing.discard(name)
-    return taken, missing
+    return found.taken, found.missing

@@ -422,6 +422,10 @@ class Client:
         """The status of the broker, in figures."""
         return self._wait(self._client.status())
 
+    def examine(self, what: str, **about: Any) -> dict[str, Any]:
+        """What `find`, `explain`, `scopes` or `clients` say of the broker's tables."""
+        return self._wait(self._client.examine(what, **about))
+
     def tables(self) -> dict[str, Any]:
         """The broker's routing tables."""
         return self._wait(self._client.tables())

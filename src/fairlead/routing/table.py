@@ -211,6 +211,10 @@ class RoutingTable:
         """The filters of the entries that the notification matches, with any destination."""
         return [*map(self.catalogue.filter, sorted(self._at.keys() & self.catalogue.matching(notification)))]
 
+    def matched(self, notification: Notification) -> list[Entry]:
+        """The entries that the notification matches, with their destinations."""
+        return self._entries(self._at.keys() & self.catalogue.matching(notification))
+
     # -- lookups -------------------------------------------------------------------------------------
 
     def of(self, destination: str) -> KeysView[Interest]:

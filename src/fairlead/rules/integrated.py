@@ -58,7 +58,7 @@ from fairlead.scopes import Scopes, System, parse_statements
 from fairlead.scopes.plan import ScopePlan
 from fairlead.scopes.policies import Delay, Hold, Rate
 from fairlead.scopes.running import is_ruled
-from fairlead.scopes.sights import StateKey
+from fairlead.scopes.sights import Reached, StateKey
 from fairlead.security.rights import ADMINISTRATOR, SCOPES, is_of_scopes
 
 __all__ = [
@@ -127,6 +127,9 @@ class BrokerScoping(Scoping):
         """Called with a change and the offset from which it holds, before it takes effect."""
         super().__init__(scopes)
         self._base = self._system
+        self.statements = str(scopes) if isinstance(scopes, Scopes) else None
+        """The graph before any change, as text; None where it was not made of statements."""
+        self.outsiders = self._base.graph.outsiders
 
     # -- the graph ---------------------------------------------------------------------------------------------
 
@@ -336,15 +339,20 @@ class BrokerScoping(Scoping):
             return marked(notification, [(notification, [SEAT])])
         if not self._plan.relevant(producer):
             return notification
-        reached = self._plan.reach(notification, self.subscribers, state=self._state)
+        reached = self._reached(notification)
         self._state.update(reached.changes)
         for failure in reached.failures:
             log.warning("the %s failed: %s", failure.where, failure.reason)
-        versions: dict[Record, tuple[Notification, list[str]]] = {}
-        for sight in sorted(reached.sights, key=lambda each: (each.tag, each.component)):
-            found = versions.setdefault(sight.notification.attributes, (sight.notification, []))
-            found[1].append(sight.component)
-        return marked(notification, list(versions.values()))
+        return _marked_as(notification, reached)
+
+    def foresee(self, notification: Notification, now: int) -> Notification:
+        producer = notification.producer
+        if _is_administrative(producer) or self._is_seated(producer) or not self._plan.relevant(producer):
+            return self.mark(notification, now)
+        return _marked_as(notification, self._reached(notification))
+
+    def _reached(self, notification: Notification) -> Reached:
+        return self._plan.reach(notification, self.subscribers, state=self._state)
 
     def _is_seated(self, producer: str) -> bool:
         """Whether the seat decides about what a component publishes."""
@@ -432,6 +440,15 @@ def marked(
         for version, names in versions
     ]
     return _with_mark(notification, format_json(mark))
+
+
+def _marked_as(notification: Notification, reached: Reached) -> Notification:
+    """A publication that is marked with what has been decided about it."""
+    versions: dict[Record, tuple[Notification, list[str]]] = {}
+    for sight in sorted(reached.sights, key=lambda each: (each.tag, each.component)):
+        found = versions.setdefault(sight.notification.attributes, (sight.notification, []))
+        found[1].append(sight.component)
+    return marked(notification, list(versions.values()))
 
 
 def unmarked(notification: Notification) -> Notification:

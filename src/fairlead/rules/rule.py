@@ -168,6 +168,10 @@ class Rule:
         """An admitted publication with what is decided about it at the publisher's broker, for all brokers."""
         return notification
 
+    def foresee(self, notification: Notification, now: int) -> Notification:
+        """A publication as `mark` would leave it if it came now. Pure: nothing is counted, no turn is taken."""
+        return self.mark(notification, now)
+
     channels: Channels | None = None
     """The channels that give notifications their quality of service, where the rule has them."""
 

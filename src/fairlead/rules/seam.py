@@ -201,6 +201,17 @@ class Seam:
             notification = rule.mark(notification, now)
         return notification
 
+    def foresee(self, notification: Notification, now: int) -> Notification:
+        """A publication as `mark` would leave it if it came now; nothing is decided by that. Pure."""
+        for rule in self._marking:
+            notification = rule.foresee(notification, now)
+        return notification
+
+    def forms(self, notification: Notification, source: str) -> Sequence[Form]:
+        """The forms of a notification that are matched with routing entries. Pure."""
+        found = self._forms(notification, source) if self._forming else None
+        return [Form(notification)] if found is None else found
+
     def expires(self, notification: Notification) -> int | None:
         """The instant from which on a notification is handed to nobody for the first time, in microseconds; None:
         it does not expire. Pure: it is marked where the notification is published."""

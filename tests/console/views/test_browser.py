@@ -51,6 +51,8 @@ def opened(browser: Browser, town: Any) -> Iterator[Callable[..., Page]]:
                 page.wait_for_selector("#brokers tbody tr:nth-child(3)")
             if view in ("try", "compare", "patterns", "scopes"):
                 page.wait_for_selector("#answer h2")
+            if view == "scopes":
+                page.wait_for_selector("#live .empty")
             if view == "subscriptions":
                 page.wait_for_selector("#found table")
             return page
@@ -96,6 +98,8 @@ def test_a_broker_and_a_link_are_chosen_by_mouse(opened: Callable[..., Page]) ->
     page.locator("#graph").click(position=place_of(page, "edges()[0].renderedMidpoint()"))
     page.wait_for_selector("#details h2:has-text('–')")
     assert "What goes from" in page.inner_text("#details")
+    page.locator("#details table").last.scroll_into_view_if_needed()
+    page.wait_for_selector("#details td li")  # the subscriptions for which a filter is there
 
 
 def test_a_broker_is_chosen_by_keyboard(opened: Callable[..., Page]) -> None:
@@ -189,6 +193,9 @@ def test_subscriptions_are_searched_while_one_writes(opened: Callable[..., Page]
     page.fill("#text", "price = 20")
     page.wait_for_selector("#found caption:has-text('1 found')")
     assert "price > 10" in page.inner_text("#found")
+    page.fill("#text", "")
+    page.select_option("#how", "never")
+    page.wait_for_selector("#found caption:has-text('found'), #found .empty")
 
 
 def test_filters_are_compared_while_one_writes(opened: Callable[..., Page]) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from hypothesis import given
 
 from fairlead.console.views import patterns, scopes, subscriptions, trial
-from fairlead.console.views.subscriptions import Query, search
+from fairlead.console.views.subscriptions import Query, Results, search
 from fairlead.console.views.trying import TEXT_MAX, choices, compared, events_in, reading
 from fairlead.errors import FairleadError, FilterSyntaxError
-from fairlead.filters import Filter, covers, relate
+from fairlead.filters import Filter, relate
 from fairlead.filters.explain import explain
 from fairlead.filters.language import parse, render
-from fairlead.network.survey import Seen, Survey
+from fairlead.network import examining
 from fairlead.testing import filters
+from fairlead_lab.testing.examined import Examined, broker_with
 
 NAMES = ["price", "product", "symbol"]
 
@@ -120,39 +124,51 @@ def test_every_relation_has_a_picture(relation: str) -> None:
 # -- subscriptions ---------------------------------------------------------------------------------------------
 
 
-def survey(*entries: tuple[str, str]) -> Survey:
-    return Survey({"a": Seen("a", "", {"links": {}}, {"subscriptions": [list(each) for each in entries]})})
+def found_by(query: Query, *entries: tuple[str, str]) -> Results:
+    """The first page of an answer."""
+    return asyncio.run(search(Examined(broker_with(entries)), query))  # type: ignore[arg-type]
 
 
 def test_subscriptions_are_found_by_text_and_by_covering() -> None:
-    network = survey(("x > 1", "c:ada"), ("x > 5", "d:desk"), ("y = 1", "c:bob"), ("x > 0", "b"))
+    entries = (("x > 1", "c:ada"), ("x > 5", "d:desk"), ("y = 1", "c:bob"), ("x > 0", "b"))
 
-    def found(text: str, how: str = "text", whose: str = "clients") -> list[tuple[str, str]]:
-        answer = search(network, Query(text, how, whose))  # type: ignore[arg-type]
-        return [(filter, to) for filter, to, _ in answer.rows]
+    def found(text: str, how: Any = "text", whose: Any = "clients") -> list[tuple[str, str]]:
+        return sorted((filter, to) for filter, to, _ in found_by(Query(text, how, whose), *entries).rows)
 
     assert found("") == [("x > 1", "c:ada"), ("x > 5", "d:desk"), ("y = 1", "c:bob")]
     assert found("ADA") == [("x > 1", "c:ada")]
     assert found("x > 3", "covering") == [("x > 1", "c:ada")]
     assert found("x > 3", "covered") == [("x > 5", "d:desk")]
     assert found("x > 3", "covering", "all") == [("x > 0", "b"), ("x > 1", "c:ada")]
-    refused = search(network, Query("x >", "covering"))
+    assert len(found("", "never")) == 3
+    refused = found_by(Query("x >", "covering"), *entries)
     assert "expected" in subscriptions.answer(refused, Query("x >", "covering"))
 
 
-@given(filters(), filters())
-def test_covering_is_that_of_the_algebra(asked: Filter, other: Filter) -> None:
-    network = survey((render(other), "c:ada"))
-    for how, holds in (("covering", covers(other, asked)), ("covered", covers(asked, other))):
-        assert bool(search(network, Query(render(asked), how)).rows) == holds  # type: ignore[arg-type]
-
-
 def test_long_answers_have_pages() -> None:
-    network = survey(*((f"x = {number}", "c:ada") for number in range(120)))
-    rows = [row for page in (1, 2, 3) for row in search(network, Query(page=page)).rows]
-    assert rows == sorted(rows)
-    assert len(set(rows)) == 120
-    assert "120 found, 51 to 100 shown" in subscriptions.answer(search(network, Query(page=2)), Query(page=2))
+    network: Any = Examined(broker_with((f"x = {number}", "c:ada") for number in range(120)))
+    query: Query | None = Query()
+    rows: list[tuple[str, str, str]] = []
+    pages = 0
+    while query is not None:
+        results = asyncio.run(search(network, query, patience_s=60))
+        shown = subscriptions.answer(results, query)
+        rows += results.rows
+        pages += 1
+        assert ("More" in shown) == (results.next is not None)
+        query = results.next
+    assert (len(set(rows)), len(rows), pages) == (120, 120, 3)
+    assert "120 found" in shown
+
+
+def test_a_search_that_takes_longer_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examining, "PIECE", 1)
+    network: Any = Examined(broker_with((f"x = {number}", "c:ada") for number in range(120)))
+    results = asyncio.run(search(network, Query("y"), patience_s=0))
+    assert results.next == Query("y", broker="a", at=1, looked=1)
+    shown = subscriptions.answer(results, Query("y"))
+    assert 'hx-trigger="load"' in shown
+    assert "More" not in shown
 
 
 # -- patterns and scopes ---------------------------------------------------------------------------------------

@@ -1,113 +1,99 @@
 """One notification on its way: which brokers it reaches, by which entries, who gets it, and who does not.
 
+Each broker says itself where the notification would go from there (`fairlead.network.examining`): so the answer
+holds in networks with several ways, in hierarchies, and where scopes, rights or trust decide besides the tables.
+
 The law: on a network whose tables are settled, those who get it here are those to whom the brokers deliver it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from fairlead.console.views.network import Network
 from fairlead.console.views.overlay import destination
 from fairlead.console.views.shell import badge, counted, editor, empty, form, section, table
 from fairlead.errors import FairleadError
-from fairlead.filters import Schema
-from fairlead.filters.explain import explain
-from fairlead.filters.language import parse
 from fairlead.markup import Markup, joined, tag
 from fairlead.model import Notification
-from fairlead.model.encoding import fields_from_json, parse_json
-from fairlead.network.survey import Survey
+from fairlead.model.encoding import fields_from_json, notification_to_json, parse_json
 
-__all__ = ["Hop", "Trail", "doubts", "event_of", "follow", "outcome", "question"]
+__all__ = ["Step", "Trail", "event_of", "follow", "outcome", "question"]
 
-ENTRIES_MAX: Final = 10_000
-"""So many entries of a broker are looked at."""
 SHOWN_MAX: Final = 30
+AT_ONCE: Final = 20
+"""So many brokers are asked at a time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry of a routing table, and what it says of the notification."""
-
-    filter: str
-    destination: str
-    verdict: str
-
-
-@dataclass(frozen=True, slots=True)
-class Hop:
-    """A broker that the notification reaches."""
+class Step:
+    """A broker that the notification reaches, and what it says; or why it does not say anything."""
 
     broker: str
     source: str
-    """The neighbour that it comes from; empty where it is published."""
-    matching: tuple[Entry, ...]
-    others: tuple[Entry, ...]
-    next: tuple[str, ...]
-    """Those that it goes to: neighbours, and in a network with several ways the brokers of subscribers."""
-    unread: int = 0
-    """Entries that were not looked at: there are too many, or this process cannot read them."""
+    """The neighbour from which it comes first; empty where it is published."""
+    answer: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def next(self) -> list[str]:
+        """The neighbours that it goes to."""
+        return list(self.answer.get("next", ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Trail:
     """All brokers that a notification reaches, the first one first."""
 
-    hops: tuple[Hop, ...]
+    steps: tuple[Step, ...]
 
     @property
     def links(self) -> list[tuple[str, str]]:
         """The links that it passes, in that direction."""
-        return [(hop.source, hop.broker) for hop in self.hops if hop.source]
+        return [(step.broker, other) for step in self.steps for other in step.next]
 
     @property
     def receivers(self) -> list[tuple[str, str]]:
         """Clients and durable subscribers that get it, each with its broker."""
         return sorted(
-            {
-                (hop.broker, each.destination)
-                for hop in self.hops
-                for each in hop.matching
-                if each.destination[1:2] == ":"
-            }
+            {(step.broker, each) for step in self.steps for each in step.answer.get("receivers", ())}
         )
 
 
-def follow(survey: Survey, start: str, notification: Notification, schema: Schema | None = None) -> Trail:
-    """The trail of a notification that is published at a broker, by the routing tables of all brokers."""
-    hops: list[Hop] = []
+async def follow(network: Network, start: str, notification: Notification, who: str = "") -> Trail:
+    """The trail of a notification that is published at a broker, with the entries of `who` that do not match.
+
+    Each broker is asked once, for the copy that comes first.
+    """
+    known = (await network.survey()).brokers
+    steps: list[Step] = []
     reached = {start}
-    ahead = [(start, "")]
-    for name, source in ahead:
-        hop = _hop(survey, name, source, notification, schema)
-        hops.append(hop)
-        for each in hop.next:
-            if each not in reached and each in survey.brokers:
+    ahead: list[tuple[str, str, Any]] = [(start, "", notification_to_json(notification))]
+    while ahead:
+        some, ahead = ahead[:AT_ONCE], ahead[AT_ONCE:]
+        for step in await asyncio.gather(*(_step(network, *each, who) for each in some)):
+            steps.append(step)
+            for each in step.next:
+                if each in reached:
+                    continue
                 reached.add(each)
-                ahead.append((each, name))
-    return Trail(tuple(hops))
+                if each in known:
+                    ahead.append((each, step.broker, step.answer["carried"]))
+                else:
+                    steps.append(Step(each, step.broker, problem="it is not seen from here"))
+    return Trail(tuple(steps))
 
 
-def _hop(survey: Survey, name: str, source: str, notification: Notification, schema: Schema | None) -> Hop:
-    tables: dict[str, Any] = survey.brokers[name].tables or {}
-    neighbours = set(tables.get("neighbours", ()))
-    matching: list[Entry] = []
-    others: list[Entry] = []
-    entries = tables.get("subscriptions", ())
-    unread = max(0, len(entries) - ENTRIES_MAX)
-    for text, to in entries[:ENTRIES_MAX]:
-        if to == source:
-            continue
-        try:
-            explanation = explain(parse(text, schema), notification)
-        except FairleadError:
-            unread += 1
-            continue
-        (matching if explanation.holds else others).append(Entry(text, to, explanation.verdict))
-    onward = tuple(sorted({each.destination for each in matching} & neighbours))
-    return Hop(name, source, tuple(matching), tuple(others), onward, unread)
+async def _step(network: Network, broker: str, source: str, event: Any, who: str) -> Step:
+    try:
+        async with network.asking(broker) as ask:
+            about = {"event": event, "from": source, "who": who}
+            return Step(broker, source, await ask("explain", **about))
+    except (FairleadError, OSError, TimeoutError) as error:
+        return Step(broker, source, problem=str(error).partition("\n")[0] or "not answered in time")
 
 
 # -- the view ----------------------------------------------------------------------------------------------------
@@ -136,53 +122,43 @@ def question(names: Iterable[str], first: str) -> Markup:
                 ),
                 class_="field",
             ),
+            tag(
+                "div",
+                tag("label", "By (with scopes: the component that publishes)", for_="producer"),
+                tag("input", id="producer", name="producer", autocomplete="off", spellcheck="false"),
+                class_="field",
+            ),
             editor("event", "Event, as JSON", '{"symbol": "IBM", "price": 101.5}', rows=4),
+            tag(
+                "div",
+                tag("label", "Why not to (a part of a subscriber's name)", for_="who"),
+                tag("input", id="who", name="who", autocomplete="off", spellcheck="false"),
+                class_="field",
+            ),
             tag("button", "Follow", type="submit"),
         ),
         tag("div", Markup(""), id="outcome", aria_live="polite"),
     )
 
 
-def event_of(text: str) -> Notification:
+def event_of(text: str, producer: str = "") -> Notification:
     """The event of the form, as it would be published. FairleadError."""
     given = parse_json(text)
     if not isinstance(given, dict):
         raise FairleadError("an event is a JSON object")
     made = Notification.of(fields_from_json(given))
     return replace(
-        made, id=made.id if made.id is not None else "followed", producer=made.producer or "console"
+        made,
+        id=made.id if made.id is not None else "followed",
+        producer=producer.strip() or made.producer or "console",
     )
 
 
-def doubts(survey: Survey) -> list[str]:
-    """The reasons for which the tables do not say where a notification goes."""
-    answers = [seen.status for seen in survey.brokers.values() if seen.status is not None]
-    texts = (
-        text for seen in survey.brokers.values() for text, _ in (seen.tables or {}).get("subscriptions", ())
-    )
-    found = []
-    if survey.is_cyclic:
-        found.append(
-            "Several ways lead through this network: its tables name the last brokers, not the next."
-        )
-    if any(status.get("hierarchical") for status in answers):
-        found.append("These brokers form a hierarchy: what goes up is in no table.")
-    if any("$scopes" in text for text in texts):
-        found.append("This network has scopes, which decide besides the tables.")
-    return found
-
-
-def outcome(trail: Trail, survey: Survey) -> Markup:
-    """The trail in words: who gets it, and each broker in turn; or why the tables do not say so."""
-    if reasons := doubts(survey):
-        return section("Not to be told from the tables", *(empty(each) for each in reasons))
+def outcome(trail: Trail) -> Markup:
+    """The trail in words: who gets it, and each broker in turn."""
     receivers = trail.receivers
-    unseen = sorted(
-        each
-        for each in {each for hop in trail.hops for each in hop.next}
-        if each not in survey.brokers or survey.brokers[each].tables is None
-    )
-    told = (
+    unseen = [step for step in trail.steps if step.problem]
+    said = (
         table(
             ("who", "at"),
             [(destination(who), broker) for broker, who in receivers],
@@ -191,53 +167,48 @@ def outcome(trail: Trail, survey: Survey) -> Markup:
         if receivers
         else empty("Nobody gets it at the brokers that are seen." if unseen else "Nobody gets it.")
     )
-    away = f"It goes on to {', '.join(unseen)}, whose tables are not seen here."
+    away = f"It goes on to {', '.join(step.broker for step in unseen)}, of which nothing is known here."
     return joined(
-        section("Who gets it", told, tag("p", away, class_="note") if unseen else None),
-        section("Broker by broker", tag("ol", *(_step(hop) for hop in trail.hops), class_="hops")),
+        section("Who gets it", said, tag("p", away, class_="note") if unseen else None),
+        section("Broker by broker", tag("ol", *(_item(step) for step in trail.steps), class_="hops")),
     )
 
 
-def _step(hop: Hop) -> Markup:
-    from_where = f"from {hop.source}" if hop.source else "published here"
-    onward = f"goes on to {', '.join(hop.next)}" if hop.next else "ends here"
+def _item(step: Step) -> Markup:
+    from_where = f"from {step.source}" if step.source else "published here"
+    onward = f"goes on to {', '.join(step.next)}" if step.next else "ends here"
+    head = tag("h3", step.broker, " ", tag("span", f"{from_where}, {onward}", class_="quiet"))
+    answer = step.answer
+    if step.problem:
+        return tag("li", head, tag("p", badge("not known", "warn"), " ", step.problem))
+    count = answer["rest"]
+    more = count - len(answer["others"])
     return tag(
         "li",
-        tag("h3", hop.broker, " ", tag("span", f"{from_where}, {onward}", class_="quiet")),
-        _listed(hop.matching, hop.broker, "matches", "good"),
+        head,
+        tag("p", f"To {answer['up']}, its parent in the hierarchy, goes everything.", class_="note")
+        if answer["up"]
+        else None,
+        _listed(answer["matching"], step.broker, "matches", "good", answer["matches"]),
         tag(
             "details",
-            tag(
-                "summary",
-                f"{counted(len(hop.others), 'entry', 'entries')} without a match",
-            ),
-            _listed(hop.others, hop.broker, "does not match", "idle"),
+            tag("summary", f"{counted(count, 'entry', 'entries')} without a match"),
+            _listed(answer["others"], step.broker, "does not match", "idle", len(answer["others"])),
+            tag("p", f"and {more:,} more", class_="note") if more > 0 else None,
         )
-        if hop.others
-        else None,
-        tag(
-            "p",
-            f"{hop.unread:,} entries were not looked at",
-            class_="note",
-        )
-        if hop.unread
+        if count
         else None,
     )
 
 
-def _listed(entries: tuple[Entry, ...], broker: str, word: str, tone: str) -> Markup:
+def _listed(entries: list[list[str]], broker: str, word: str, tone: str, count: int) -> Markup:
     if not entries:
         return empty("No entry matches.")
     rows = [
-        (
-            badge(word, tone),
-            destination(each.destination),
-            tag("code", each.filter),
-            each.verdict.partition(": ")[2],
-        )
-        for each in entries[:SHOWN_MAX]
+        (badge(word, tone), destination(to), tag("code", filter), why)
+        for filter, to, why in entries[:SHOWN_MAX]
     ]
-    more = len(entries) - len(rows)
+    more = count - len(rows)
     return joined(
         table(("entry", "leads to", "filter", "why"), rows, caption=f"{broker}: what {word}"),
         tag("p", f"and {more:,} more", class_="note") if more > 0 else None,

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from fairlead.console.views.layout import points
-from fairlead.console.views.shell import badge, empty, section, table
+from fairlead.console.views.network import Ask, Network
+from fairlead.console.views.shell import badge, empty, fault, section, table
 from fairlead.errors import FairleadError
-from fairlead.filters import Filter, Schema, covers
-from fairlead.filters.language import parse
 from fairlead.markup import Child, Markup, joined, tag
 from fairlead.network.survey import Seen, Survey
 
-__all__ = ["COUNTERS", "broker", "graph", "link", "overlay"]
+__all__ = ["COUNTERS", "broker", "destination", "graph", "link", "overlay", "reasons"]
 
 COUNTERS: Final = ("published", "received", "delivered", "relayed", "dropped")
 """The counters whose rates are shown."""
 ENTRIES_MAX: Final = 100
 REASONS_MAX: Final = 20
-COMPARED_MAX: Final = 2_000
-"""With so many entries a filter of a link is compared."""
+SHOWN_MAX: Final = 50
+SEARCH_S: Final = 3.0
+"""For so long the tables of a broker are searched for a part of the page."""
 KINDS: Final = {"c:": "client", "d:": "durable subscriber"}
 
 
@@ -120,48 +122,130 @@ def _link_figures(survey: Survey, one: str, other: str, closes: bool) -> dict[st
 # -- a broker ----------------------------------------------------------------------------------------------------
 
 
-def broker(survey: Survey, name: str) -> Markup:
-    """A broker as it describes itself, with its routing table."""
-    seen = survey.brokers.get(name)
+async def broker(network: Network, name: str) -> Markup:
+    """A broker as it describes itself, with its clients, its limits, and the first of its routing table."""
+    seen = (await network.survey()).brokers.get(name)
     if seen is None:
         return section(name, empty("There is no such broker any more."))
     status = seen.status
     if status is None:
         return section(name, tag("p", badge("away", "bad"), " ", seen.problem), note=seen.url)
-    log = status["log"]
-    figures: list[tuple[str, Child]] = [
-        ("clients", status["clients"]),
-        ("subscriptions", status["subscriptions"]),
-        ("routing entries", status["routing_entries"]),
-        ("queued", status["queued"]),
-        ("blocked", status["blocked"]),
-        ("memory", f"{_bytes(status['memory']['used'])} of {_bytes(status['memory']['budget'])}"),
-        (
-            "log",
-            "none" if log is None else f"{_bytes(log['bytes'])}, offsets {log['first']:,} to {log['end']:,}",
-        ),
-    ]
-    states = [
-        *([badge("draining", "warn")] if status["draining"] else []),
-        *([badge("disk full", "bad")] if log and log["full"] else []),
-        *(
-            [badge("no access policy, reachable from elsewhere", "warn")]
-            if status["security"]["exposed"]
-            else []
-        ),
-    ]
+    try:
+        async with network.asking(name) as ask:
+            entries = await ask("find", whose="all", room=ENTRIES_MAX)
+            clients = await ask("clients")
+    except (FairleadError, OSError) as error:
+        return section(name, fault(error if isinstance(error, FairleadError) else FairleadError(str(error))))
     return section(
         name,
-        tag("p", *states) if states else None,
-        tag(
-            "dl",
-            *(joined(tag("div", tag("dt", what), tag("dd", value))) for what, value in figures),
-            class_="facts",
-        ),
+        _states(status),
+        _facts(_figures_of(status)),
         _links(name, status["links"]),
+        _clients(clients),
         _durables(status["durables"]),
-        _entries(seen),
+        _detections(status["detections"]),
+        _entries(entries),
+        _settings(status, clients["limits"]),
         note=seen.url,
+    )
+
+
+def _states(status: Mapping[str, Any]) -> Markup | None:
+    log, security = status["log"], status["security"]
+    said = [
+        *([badge("draining", "warn")] if status["draining"] else []),
+        *([badge("disk full", "bad")] if log and log["full"] else []),
+        *([badge("log of decisions failed", "bad")] if security["log_failed"] else []),
+        *([badge("no access policy, reachable from elsewhere", "warn")] if security["exposed"] else []),
+        *([badge("access policy", "good")] if security["policy"] else []),
+        *([badge("several ways", "idle")] if status["cyclic"] else []),
+        *([badge("in a hierarchy", "idle")] if status["hierarchical"] else []),
+        *([badge(f"blocked by {len(status['blocking']):,}", "warn")] if status["blocking"] else []),
+    ]
+    return tag("p", *said, class_="states") if said else None
+
+
+def _figures_of(status: Mapping[str, Any]) -> list[tuple[str, Child]]:
+    log, memory = status["log"], status["memory"]
+    offsets = "none" if log is None else f"{_bytes(log['bytes'])}, offsets {log['first']:,} to {log['end']:,}"
+    return [
+        ("clients", f"{status['clients']:,}"),
+        ("subscriptions", f"{status['subscriptions']:,}"),
+        ("routing entries", f"{status['routing_entries']:,}"),
+        ("queued", f"{status['queued']:,}"),
+        ("blocked", f"{status['blocked']:,}"),
+        ("memory", f"{_bytes(memory['used'])} of {_bytes(memory['budget'])}"),
+        ("log", offsets),
+        ("not synced", "–" if log is None else f"{log['end'] - log['synced']:,}"),
+    ]
+
+
+def _facts(figures: Iterable[tuple[str, Child]]) -> Markup:
+    return tag(
+        "dl",
+        *(joined(tag("div", tag("dt", what), tag("dd", value))) for what, value in figures),
+        class_="facts",
+    )
+
+
+def _clients(told: Mapping[str, Any]) -> Markup | None:
+    if not told["clients"]:
+        return None
+    rows = [
+        (
+            each["name"],
+            f"{each['subscriptions']:,}",
+            f"{each['queued']:,}",
+            f"{each['outflow']}; {each['inflow']}",
+            ", ".join(each["durables"]),
+        )
+        for each in told["clients"][:SHOWN_MAX]
+    ]
+    more = told["count"] - len(rows)
+    return joined(
+        table(
+            ("name", "subscriptions", "queued", "outflow; inflow", "durable"),
+            rows,
+            numbers=(1, 2),
+            caption="Clients",
+        ),
+        tag("p", f"and {more:,} more", class_="note") if more > 0 else None,
+    )
+
+
+def _detections(detections: Mapping[str, Any]) -> Markup | None:
+    rows = [
+        (
+            name,
+            tag("code", each["query"]),
+            *(f"{each[what]:,}" for what in ("events", "results", "held", "late")),
+        )
+        for name, each in sorted(detections.items())
+    ]
+    heads = ("name", "pattern", "events", "results", "held", "late")
+    return table(heads, rows, numbers=(2, 3, 4, 5), caption="Detectors") if rows else None
+
+
+def _settings(status: Mapping[str, Any], limits: Mapping[str, Any]) -> Markup:
+    """What changes seldom: folded up."""
+    security = status["security"]
+    policy = security["policy"] or "none: whoever reaches the broker may do everything"
+    return tag(
+        "details",
+        tag("summary", "Limits, counters and trust"),
+        _facts([("access policy", policy)]),
+        table(
+            ("limit", "value"),
+            [(name.replace("_", " "), f"{value:,}") for name, value in limits.items()],
+            numbers=(1,),
+            caption="Limits",
+        ),
+        table(
+            ("counter", "value"),
+            [(name.replace("_", " "), f"{value:,}") for name, value in status["counters"].items()],
+            numbers=(1,),
+            caption="Counters since the start",
+        ),
     )
 
 
@@ -207,18 +291,17 @@ def _durables(durables: dict[str, Any]) -> Markup | None:
     )
 
 
-def _entries(seen: Seen) -> Markup:
-    entries = sorted((destination(to), text) for text, to in (seen.tables or {}).get("subscriptions", ()))
-    if not entries:
+def _entries(piece: Mapping[str, Any]) -> Markup:
+    rows = [(destination(to), tag("code", text)) for text, to in sorted(piece["rows"], key=itemgetter(1))]
+    if not rows:
         return empty("The routing table is empty: nobody subscribes to anything.")
-    rows = [(to, tag("code", text)) for to, text in entries[:ENTRIES_MAX]]
-    more = len(entries) - len(rows)
+    more = piece["total"] - len(rows)
     return joined(
         table(("leads to", "what matches"), rows, caption="Routing table"),
         tag(
             "p",
             f"{more:,} more: ",
-            tag("a", "Subscriptions", href="/console/subscriptions"),
+            tag("a", "Subscriptions", href="/console/subscriptions?whose=all"),
             " has all of them.",
             class_="note",
         )
@@ -245,74 +328,91 @@ def _bytes(number: int) -> str:
 # -- a link ------------------------------------------------------------------------------------------------------
 
 
-def link(survey: Survey, one: str, other: str, schema: Schema | None) -> Markup:
+async def link(network: Network, one: str, other: str) -> Markup:
     """The filters at both ends of a link, and for each the subscriptions for which it is there."""
-    ends = [survey.brokers.get(name) for name in (one, other)]
-    if None in ends:
+    survey = await network.survey()
+    if one not in survey.brokers or other not in survey.brokers:
         return section(f"{one} – {other}", empty("This link has gone."))
     state = badge("up", "good") if survey.is_up(one, other) else badge("down", "bad")
     return section(
         f"{one} – {other}",
         tag("p", state, survey.why_down(one, other)),
-        _direction(survey, one, other, schema),
-        _direction(survey, other, one, schema),
+        _flow(survey, one, other),
+        await _direction(network, one, other),
+        await _direction(network, other, one),
     )
 
 
-def _direction(survey: Survey, source: str, target: str, schema: Schema | None) -> Markup:
-    """The filters from one broker to the other, in the table of the first, and why, by that of the second."""
-    filters = [
-        text for text, to in (survey.brokers[source].tables or {}).get("subscriptions", ()) if to == target
-    ]
-    title = f"What goes from {source} to {target}"
-    if not filters:
-        return joined(tag("h3", title), empty(f"Nothing: nobody behind {target} subscribes to anything."))
-    behind = [
-        (text, to)
-        for text, to in (survey.brokers[target].tables or {}).get("subscriptions", ())
-        if to != source
-    ]
-    left_out = len(behind) - COMPARED_MAX
-    known = [
-        (filter, text, to)
-        for text, to in behind[:COMPARED_MAX]
-        if (filter := _filter(text, schema)) is not None
-    ]
+def _flow(survey: Survey, one: str, other: str) -> Markup | None:
+    """The state of both ends of a link."""
     rows = [
-        (tag("code", text), _reasons(text, known, target, schema)) for text in sorted(filters)[:ENTRIES_MAX]
+        (
+            f"{source} to {target}",
+            f"{end['outflow']}; {end['inflow'] or 'not connected'}",
+            f"{end['behind']:,}",
+            f"{end['in_flight']:,}",
+        )
+        for source, target in ((one, other), (other, one))
+        if (end := survey.brokers[source].link(target))
     ]
-    more = len(filters) - len(rows)
+    heads = ("from, to", "outflow; inflow", "behind", "in flight")
+    return table(heads, rows, numbers=(2, 3), caption="Its two ends") if rows else None
+
+
+async def _direction(network: Network, source: str, target: str) -> Markup:
+    """The filters from one broker to the other, in the table of the first, and why, by that of the second."""
+    title = f"What goes from {source} to {target}"
+    try:
+        async with network.asking(source) as ask:
+            found, is_more = await _found(ask, ENTRIES_MAX, to=target, whose="all")
+    except (FairleadError, OSError) as error:
+        return joined(tag("h3", title), empty(f"Not known: {str(error).partition(chr(10))[0]}"))
+    if not found:
+        return joined(tag("h3", title), empty(f"Nothing: nobody behind {target} subscribes to anything."))
+    rows = [
+        (
+            tag("code", text),
+            tag(
+                "div",
+                tag("span", "…", class_="quiet"),
+                hx_get=f"/console/reasons?{urlencode({'at': target, 'beside': source, 'text': text})}",
+                hx_trigger="revealed",
+            ),
+        )
+        for text, _ in sorted(found)
+    ]
     return joined(
         tag("h3", title),
         table(("what matches", "is there for"), rows, caption=title),
-        tag("p", f"and {more:,} more", class_="note") if more > 0 else None,
-        tag("p", f"{left_out:,} entries of {target} were not compared.", class_="note")
-        if left_out > 0
-        else None,
+        tag("p", "and more", class_="note") if is_more else None,
     )
 
 
-def _reasons(
-    text: str, known: Sequence[tuple[Filter, str, str]], broker: str, schema: Schema | None
-) -> Markup:
-    wide = _filter(text, schema)
-    found = [
-        (filter_text, to)
-        for filter, filter_text, to in known
-        if wide is not None and (filter_text == text or covers(wide, filter, schema))
-    ]
-    if not found:
-        return tag("span", f"nobody at {broker} that is known here: it may be on its way out", class_="quiet")
-    items: Iterable[Markup] = (
-        tag("li", destination(to), *(() if each == text else (": ", tag("code", each))))
-        for each, to in found[:REASONS_MAX]
-    )
-    more = tag("li", f"and {len(found) - REASONS_MAX:,} more") if len(found) > REASONS_MAX else None
-    return tag("ul", *items, more, class_="plain")
+async def _found(ask: Ask, room: int, **query: Any) -> tuple[list[tuple[str, str]], bool]:
+    """So many rows of a search at one broker, and whether there may be more."""
+    rows: list[tuple[str, str]] = []
+    at, is_over = 0, False
+    until = time.monotonic() + SEARCH_S
+    while not is_over and len(rows) < room and time.monotonic() < until:
+        piece = await ask("find", at=at, room=room - len(rows), **query)
+        rows += ((text, to) for text, to in piece["rows"])
+        at, is_over = piece["at"], piece["over"]
+    return rows, not is_over
 
 
-def _filter(text: str, schema: Schema | None) -> Filter | None:
+async def reasons(network: Network, at: str, beside: str, text: str) -> Markup:
+    """The subscriptions at a broker, and behind it, for which a neighbour has a filter: those that it covers."""
     try:
-        return parse(text, schema)
-    except FairleadError:  # an extension that this process has not loaded
-        return None
+        async with network.asking(at) as ask:
+            found, is_more = await _found(
+                ask, REASONS_MAX, how="covered", text=text, beside=beside, whose="all"
+            )
+    except (FairleadError, OSError) as error:
+        return tag("span", str(error).partition("\n")[0], class_="quiet")
+    if not found:
+        said = f"nobody at {at} that is known here: it may be on its way out"
+        return tag("span", said, class_="quiet")
+    items: Iterable[Markup] = (
+        tag("li", destination(to), *(() if each == text else (": ", tag("code", each)))) for each, to in found
+    )
+    return tag("ul", *items, tag("li", "and more") if is_more else None, class_="plain")

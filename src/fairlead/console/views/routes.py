@@ -69,6 +69,7 @@ def views(access: Access, body: Body, listed: Mapping[str, str] = VIEWS) -> list
         Route("/overlay.json", served.graph),
         Route("/broker", served.broker),
         Route("/link", served.link),
+        Route("/reasons", served.reasons),
         Route("/follow", served.follow, methods=["GET", "POST"]),
         Route("/try", served.trial, methods=["GET", "POST"]),
         Route("/complete", served.complete, methods=["POST"]),
@@ -80,6 +81,9 @@ def views(access: Access, body: Body, listed: Mapping[str, str] = VIEWS) -> list
         Route("/redrive", served.redrive, methods=["POST"]),
         Route("/patterns", served.patterns, methods=["GET", "POST"]),
         Route("/scopes", served.scopes, methods=["GET", "POST"]),
+        Route("/scopes/live", served.scopes_live),
+        Route("/scopes/draft", served.scopes_draft, methods=["POST"]),
+        Route("/scopes/apply", served.scopes_apply, methods=["POST"]),
         *files_of("fairlead.console.views"),
     ]
 
@@ -147,19 +151,20 @@ class _Views:
 
     async def broker(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
-        survey = await network.survey(tables=True)
-        name = request.query_params.get("name", "")
-        return part_response(await self._network.run(lambda: overlay.broker(survey, name)))
+        return part_response(await overlay.broker(network, request.query_params.get("name", "")))
 
     async def link(self, request: Request) -> Response:
-        network = await self._access(request, "inspect")
-        survey, query = await network.survey(tables=True), request.query_params
-        one, other = query.get("one", ""), query.get("other", "")
-        return part_response(await self._texts.run(lambda: overlay.link(survey, one, other, network.schema)))
+        network, query = await self._access(request, "inspect"), request.query_params
+        return part_response(await overlay.link(network, query.get("one", ""), query.get("other", "")))
+
+    async def reasons(self, request: Request) -> Response:
+        network, query = await self._access(request, "inspect"), request.query_params
+        asked = (query.get(name, "") for name in ("at", "beside", "text"))
+        return part_response(await overlay.reasons(network, *asked))
 
     async def follow(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
-        survey = await network.survey(tables=True)
+        survey = await network.survey()
         if request.method != "POST":
             asked = following.question(sorted(survey.brokers), survey.first)
             return self._page("follow", asked, remark=network.remark)
@@ -167,15 +172,12 @@ class _Views:
         start = given.get("broker", "")
         if start not in survey.brokers:
             return part_response(fault(FairleadError("there is no such broker any more")))
-
-        def answered() -> Markup:
-            try:
-                event = following.event_of(given.get("event", ""))
-            except FairleadError as error:
-                return fault(error)
-            return following.outcome(following.follow(survey, start, event, network.schema), survey)
-
-        return part_response(await self._texts.run(answered))
+        try:
+            event = following.event_of(given.get("event", ""), given.get("producer", ""))
+        except FairleadError as error:
+            return part_response(fault(error))
+        trail = await following.follow(network, start, event, given.get("who", "").strip())
+        return part_response(following.outcome(trail))
 
     # -- texts ------------------------------------------------------------------------------------------------
 
@@ -245,6 +247,38 @@ class _Views:
         given = await self._form(request)
         return part_response(await self._texts.run(lambda: scopes.answer(given, network.schema)))
 
+    async def _scopes_in_force(self, network: Network) -> dict[str, Any]:
+        async with network.asking((await network.survey()).first) as ask:
+            return await ask("scopes")
+
+    async def scopes_live(self, request: Request) -> Response:
+        network = await self._access(request, "inspect")
+        try:
+            report = await self._scopes_in_force(network)
+            return part_response(await self._texts.run(lambda: scopes.live(report, network.schema)))
+        except FairleadError as error:
+            return part_response(fault(error))
+
+    async def scopes_draft(self, request: Request) -> Response:
+        network = await self._access(request, "inspect")
+        given = await self._form(request)
+        try:
+            report = await self._scopes_in_force(network)
+            return part_response(await self._texts.run(lambda: scopes.draft(report, given, network.schema)))
+        except FairleadError as error:
+            return part_response(fault(error))
+
+    async def scopes_apply(self, request: Request) -> Response:
+        network = await self._access(request, "inspect")
+        given = await self._form(request)
+        try:
+            if given.get("known", "") != scopes.version(await self._scopes_in_force(network)):
+                said = "the graph has changed since: look at what the draft changes now"
+                return part_response(fault(FairleadError(said)))
+            return part_response(scopes.applied(await network.change_scopes(given.get("change", ""))))
+        except FairleadError as error:
+            return part_response(fault(error))
+
     # -- subscribers ------------------------------------------------------------------------------------------
 
     async def subscriptions(self, request: Request) -> Response:
@@ -255,9 +289,12 @@ class _Views:
     async def results(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
         query = _query(request.query_params)
-        survey = await network.survey(tables=True)
-        found = await self._network.run(lambda: subscriptions.search(survey, query, network.schema))
-        return part_response(subscriptions.answer(found, query))
+        if query.text.strip() and query.how in ("covering", "covered"):
+            # Where it cannot be read, or not in time, no broker has to try.
+            read = await self._texts.run(lambda: reading(query.text, network.schema))
+            if read.error is not None:
+                return part_response(fault(read.error, query.text))
+        return part_response(subscriptions.answer(await subscriptions.search(network, query), query))
 
     async def durables(self, request: Request) -> Response:
         network = await self._access(request, "inspect")
@@ -298,15 +335,22 @@ def check_site(sites: Sites, request: Request, pages: Container[str] = PAGES) ->
 
 
 def _query(given: Mapping[str, str]) -> subscriptions.Query:
-    hows: dict[str, Literal["text", "covering", "covered"]] = {"covering": "covering", "covered": "covered"}
+    hows: dict[str, subscriptions.How] = {each: each for each in subscriptions.HOWS}
     whose: Literal["clients", "all"] = "all" if given.get("whose") == "all" else "clients"
-    page = given.get("page", "1")
+    at, found, looked = (_count(given.get(name, "")) for name in ("at", "found", "looked"))
     return subscriptions.Query(
         given.get("text", ""),
         hows.get(given.get("how", ""), "text"),
         whose,
-        int(page) if page.isdecimal() and len(page) < 7 and int(page) else 1,
+        given.get("broker", ""),
+        at,
+        found,
+        looked,
     )
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
 def page_response(view: str, content: Markup, **others: Any) -> Response:

@@ -185,12 +185,10 @@ def editor(
     )
 
 
-def inquiry(path: str, *content: Child) -> Markup:
+def inquiry(path: str, *content: Child, answer: str = "answer") -> Markup:
     """A form that is answered while somebody writes, with the answer beside it."""
-    answer = tag("div", Markup(""), id="answer", aria_live="polite")
-    return tag(
-        "div", tag("div", form(path, "answer", *content, live=True)), tag("div", answer), class_="beside"
-    )
+    place = tag("div", Markup(""), id=answer, aria_live="polite")
+    return tag("div", tag("div", form(path, answer, *content, live=True)), tag("div", place), class_="beside")
 
 
 def _escaped(value: str) -> str:

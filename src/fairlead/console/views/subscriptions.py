@@ -1,89 +1,102 @@
-"""The subscriptions of a network: searched by text and by covering; durable subscribers and dead letters."""
+"""The subscriptions of a network: searched by text, by covering, by never matched; and durable subscribers.
+
+The brokers search themselves, a piece at a time, and the page has what it shows: so a million are searched as a
+hundred are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlencode
 
+from fairlead.console.views.network import Network
 from fairlead.console.views.overlay import destination
 from fairlead.console.views.shell import badge, empty, fault, form, section, table
-from fairlead.console.views.trying import Reading, reading
-from fairlead.errors import FairleadError
-from fairlead.filters import Filter, Schema
-from fairlead.filters.algebra import algebra_for
-from fairlead.filters.language import parse
+from fairlead.errors import FairleadError, NetworkError, NotThere
 from fairlead.markup import Markup, joined, tag
-from fairlead.network.survey import Survey
 
-__all__ = ["Query", "Results", "answer", "backlogs", "search", "searching"]
+__all__ = ["HOWS", "How", "Query", "Results", "answer", "backlogs", "search", "searching"]
 
 PAGE: Final = 50
-COMPARED_MAX: Final = 5_000
-"""So many different filters are compared with another one."""
+PATIENCE_S: Final = 0.7
+"""After so long a page shows what is found, and goes on."""
+
+How: TypeAlias = Literal["text", "covering", "covered", "never"]
+HOWS: Final[tuple[How, ...]] = get_args(How)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question: a part of the text, or a filter that covers or is covered; of clients, or of all entries."""
+    """A question: a part of the text, or a filter that covers or is covered, or those that no notification has
+    matched; of clients, or of all entries. `at` is the broker and the position where the search goes on."""
 
     text: str = ""
-    how: Literal["text", "covering", "covered"] = "text"
+    how: How = "text"
     whose: Literal["clients", "all"] = "clients"
-    page: int = 1
+    broker: str = ""
+    at: int = 0
+    found: int = 0
+    """So many were found before."""
+    looked: int = 0
+    """So many entries were looked at before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """An answer: rows of filter, destination and broker, and how many there are in all."""
+    """A part of an answer: rows of filter, destination and broker; where the search goes on, unless it is over."""
 
     rows: Sequence[tuple[str, str, str]]
-    count: int
-    reading: Reading | None = None
-    left_out: int = 0
-    """Different filters that were not compared: there are too many, or an extension is not loaded."""
+    next: Query | None = None
+    looked: int = 0
+    """So many entries were looked at up to here;"""
+    total: int = 0
+    """of so many at this broker, and"""
+    brokers: int = 0
+    """at so many brokers that are not done yet."""
+    error: FairleadError | None = None
+    away: Sequence[str] = ()
+    """Brokers that do not answer."""
 
 
-def search(survey: Survey, query: Query, schema: Schema | None = None) -> Results:
-    """The subscriptions that a question is about, by filter, broker and subscriber."""
-    entries = sorted(_entries(survey, query.whose))
-    if query.how == "text" or not query.text.strip():
-        wanted = query.text.strip().casefold()
-        rows = [each for each in entries if wanted in each[0].casefold() or wanted in each[1].casefold()]
-        return _paged(rows, query.page)
-    asked = reading(query.text, schema)
-    if asked.filter is None:
-        return Results((), 0, asked)
-    texts = list(dict.fromkeys(text for text, _, _ in entries))
-    fitting, left_out = set(), len(texts[COMPARED_MAX:])
-    for text in texts[:COMPARED_MAX]:
+async def search(network: Network, query: Query, *, patience_s: float = PATIENCE_S) -> Results:
+    """The next subscriptions that a question is about: a page of them, or as many as are found in time."""
+    how = query.how if query.text.strip() or query.how == "never" else "text"
+    until = time.monotonic() + patience_s
+    brokers = (await network.survey()).brokers
+    names = [each for each in sorted(brokers) if each >= query.broker]
+    room = PAGE - query.found % PAGE
+    rows: list[tuple[str, str, str]] = []
+    away: list[str] = []
+    at, looked, total = query.at, query.looked, 0
+    for number, name in enumerate(names):
         try:
-            other = parse(text, schema)
-        except FairleadError:
-            left_out += 1
-            continue
-        if _fits(asked.filter, other, query.how, schema):
-            fitting.add(text)
-    found = _paged([each for each in entries if each[0] in fitting], query.page)
-    return Results(found.rows, found.count, asked, left_out)
-
-
-def _fits(asked: Filter, other: Filter, how: str, schema: Schema | None) -> bool:
-    algebra = algebra_for(schema)
-    return algebra.covers(other, asked) if how == "covering" else algebra.covers(asked, other)
-
-
-def _entries(survey: Survey, whose: str) -> Iterator[tuple[str, str, str]]:
-    for name, seen in survey.brokers.items():
-        for text, to in (seen.tables or {}).get("subscriptions", ()):
-            if whose == "all" or to[1:2] == ":":
-                yield text, to, name
-
-
-def _paged(rows: Sequence[tuple[str, str, str]], page: int) -> Results:
-    first = (max(page, 1) - 1) * PAGE
-    return Results(rows[first : first + PAGE], len(rows))
+            async with network.asking(name) as ask:
+                is_over = False
+                while not is_over:
+                    piece = await ask(
+                        "find", how=how, text=query.text, whose=query.whose, at=at, room=room - len(rows)
+                    )
+                    rows += ((text, to, name) for text, to in piece["rows"])
+                    looked += piece["at"] - at
+                    at, is_over, total = piece["at"], piece["over"], piece["total"]
+                    if len(rows) >= room or time.monotonic() >= until:
+                        break
+        except (NotThere, NetworkError, TimeoutError):
+            away.append(name)
+            is_over = True
+        except FairleadError as error:
+            return Results((), error=error)
+        place = (name, at) if not is_over else (names[number + 1], 0) if number + 1 < len(names) else None
+        if place is None:
+            return Results(rows, None, looked, away=away)
+        if not is_over or len(rows) >= room or time.monotonic() >= until:
+            on = replace(query, broker=place[0], at=place[1], found=query.found + len(rows), looked=looked)
+            return Results(rows, on, looked, total, len(names) - number, away=away)
+        at = 0
+    return Results(rows, None, looked, away=away)
 
 
 # -- the view ----------------------------------------------------------------------------------------------------
@@ -95,6 +108,7 @@ def searching(query: Query) -> Markup:
         "text": "whose text, or subscriber, contains",
         "covering": "that cover this filter (it would be redundant beside them)",
         "covered": "that this filter covers (it would make them redundant)",
+        "never": "that nothing has matched since they are at their broker",
     }
     whose = {"clients": "of clients and durable subscribers", "all": "in all routing tables"}
     return joined(
@@ -154,39 +168,46 @@ def _choice(name: str, label: str, choices: dict[str, str], chosen: str) -> Mark
 
 
 def answer(results: Results, query: Query) -> Markup:
-    """A page of what fits."""
-    if results.reading is not None and results.reading.error is not None:
-        return fault(results.reading.error, query.text)
-    count = results.left_out
-    left_out = tag("p", f"{count:,} filters were not compared.", class_="note") if count else None
-    if not results.rows:
-        return joined(empty("None is found."), left_out)
-    first = (query.page - 1) * PAGE + 1
-    rows = [(tag("code", text), destination(to), broker) for text, to, broker in results.rows]
-    return joined(
-        table(
-            ("filter", "leads to", "at"),
-            rows,
-            caption=f"{results.count:,} found, {first:,} to {first + len(rows) - 1:,} shown",
-        ),
-        left_out,
-        tag(
-            "p",
-            _turn("Earlier", query, -1) if query.page > 1 else None,
-            _turn("Later", query, 1) if first + len(rows) <= results.count else None,
-            class_="pages",
-        ),
+    """What was found, and the place where the next ones come."""
+    if results.error is not None:
+        return fault(results.error, query.text)
+    found = query.found + len(results.rows)
+    away = (
+        tag("p", f"Not searched, since it does not answer: {', '.join(results.away)}", class_="note")
+        if results.away
+        else None
     )
+    if results.next is None and not found:
+        return joined(empty(f"None is found among {results.looked:,}."), away)
+    caption = f"{found:,} found{'' if results.next is None else ' so far'}"
+    rows = [(tag("code", text), destination(to), broker) for text, to, broker in results.rows]
+    shown = table(("filter", "leads to", "at"), rows, caption=caption) if rows else None
+    end = tag("p", f"{caption}, and no more.", class_="note") if not rows else None
+    return joined(shown, end if results.next is None else _further(results), away)
 
 
-def _turn(text: str, query: Query, by: int) -> Markup:
-    wanted = {"text": query.text, "how": query.how, "whose": query.whose, "page": query.page + by}
+def _further(results: Results) -> Markup:
+    """The search goes on here: by itself until a page is full, and then when somebody asks for more."""
+    query = results.next
+    assert query is not None
+    wanted = {
+        name: getattr(query, name) for name in ("text", "how", "whose", "broker", "at", "found", "looked")
+    }
+    is_full = query.found % PAGE == 0 and bool(results.rows)
+    where = f"{query.at:,} of {results.total:,} looked at, at {query.broker}"
+    more = f"; {results.brokers - 1:,} brokers to go" if results.brokers > 1 else ""
+    goes_on = {
+        "hx_get": f"/console/subscriptions/results?{urlencode(wanted)}",
+        "hx_swap": "outerHTML",
+        "hx_target": "closest .further",
+    }
     return tag(
-        "button",
-        text,
-        type="button",
-        hx_get=f"/console/subscriptions/results?{urlencode(wanted)}",
-        hx_target="#found",
+        "div",
+        tag("p", f"{where}{more}", class_="note", role="status"),
+        tag("button", "More", type="button", **goes_on)
+        if is_full
+        else tag("span", Markup(""), hx_trigger="load", **goes_on),
+        class_="further",
     )
 
 
