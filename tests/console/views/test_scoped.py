@@ -27,7 +27,6 @@ POLICY = """
 members = ["ada"]
 allow = ["connect", "inspect"]
 administers = ["Desk", "eve"]
-clients = ["scopes"]
 
 [roles.operator]
 members = ["root"]

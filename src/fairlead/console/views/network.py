@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from fairlead.network.server import Server, micros
 from fairlead.network.survey import Seen, Survey, around, surveyed
 from fairlead.rules.integrated import CHANGE, CHANGES
 from fairlead.security.credentials import Credentials
+from fairlead.security.rights import ADMINISTRATOR
 
 __all__ = ["Ask", "Network", "Remote", "Surveys", "Within", "surveys_within"]
 
@@ -171,7 +173,7 @@ class Within:
         return found
 
     async def change_scopes(self, text: str) -> Taken:
-        desk = self._desk(CHANGES)
+        desk = self._desk(_administrator())
         try:
             await desk.request(lambda number: wire.Subscribe(number, "answers", ANSWERS))
             made = Notification.of({"type": CHANGE, "text": text})
@@ -229,7 +231,7 @@ class Remote:
     async def change_scopes(self, text: str) -> Taken:
         async with connect(
             self._urls,
-            name=CHANGES,
+            name=_administrator(),
             tls=self._tls,
             patience=PATIENCE_S,
             credentials=self._credentials,
@@ -237,8 +239,13 @@ class Remote:
         ) as client:
             answers = client.subscribe(ANSWERS)
             await answers.installed()
-            published = await client.publish({"type": CHANGE, "text": text})
+            published = await client.publish({"producer": CHANGES, "type": CHANGE, "text": text})
             return await _taken(aiter(answers), published.id or "", await self.survey())
+
+
+def _administrator() -> str:
+    """The name of a connection that changes the scope graph."""
+    return f"{ADMINISTRATOR}{uuid.uuid4().hex[:8]}"
 
 
 @asynccontextmanager
