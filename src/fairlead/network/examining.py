@@ -44,7 +44,7 @@ PASSED, SCANNED, GLANCED, READ, COMPARED = 0.5, 0.5, 3.0, 8.0, 50.0
 ROWS_MAX: Final = 500
 SHOWN_MAX: Final = 200
 OTHERS_MAX: Final = 30
-KEPT_US: Final = 120_000_000
+IDLE_US: Final = 120_000_000
 """For so long the list of entries is kept that nobody searches."""
 CLIENTS: Final = ("c:", "d:")
 
@@ -68,11 +68,11 @@ class Examination:
         """Entries in a fixed order, by whose they are, each list with the version of the tables."""
         self._texts: dict[Interest, str] = {}
         """The subscriptions of entries as text, which takes longer than the search."""
-        self._asked_at = 0
+        self._used_at = 0
 
     def tick(self, now: int) -> None:
         """From time to time: forget what nobody has asked for lately."""
-        if self._lists and now - self._asked_at > KEPT_US:
+        if self._lists and now - self._used_at > IDLE_US:
             self._lists.clear()
             self._texts.clear()
 
@@ -85,7 +85,7 @@ class Examination:
         how, text = str(given.get("how", "text")), str(given.get("text", ""))
         whose, at = str(given.get("whose", "clients")), _number(given, "at", 0)
         room = min(_number(given, "room", 50), ROWS_MAX)
-        self._asked_at = self._clock()
+        self._used_at = self._clock()
         entries = self._listed(whose, at)
         judge = self._judge(how, text)
         if how == "covering":

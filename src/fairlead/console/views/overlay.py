@@ -364,7 +364,7 @@ async def _direction(network: Network, source: str, target: str) -> Markup:
     title = f"What goes from {source} to {target}"
     try:
         async with network.asking(source) as ask:
-            found, is_more = await _found(ask, ENTRIES_MAX, to=target, whose="all")
+            found, is_more = await _rows_of(ask, ENTRIES_MAX, to=target, whose="all")
     except (FairleadError, OSError) as error:
         return joined(tag("h3", title), empty(f"Not known: {str(error).partition(chr(10))[0]}"))
     if not found:
@@ -388,7 +388,7 @@ async def _direction(network: Network, source: str, target: str) -> Markup:
     )
 
 
-async def _found(ask: Ask, room: int, **query: Any) -> tuple[list[tuple[str, str]], bool]:
+async def _rows_of(ask: Ask, room: int, **query: Any) -> tuple[list[tuple[str, str]], bool]:
     """So many rows of a search at one broker, and whether there may be more."""
     rows: list[tuple[str, str]] = []
     at, is_over = 0, False
@@ -404,7 +404,7 @@ async def reasons(network: Network, at: str, beside: str, text: str) -> Markup:
     """The subscriptions at a broker, and behind it, for which a neighbour has a filter: those that it covers."""
     try:
         async with network.asking(at) as ask:
-            found, is_more = await _found(
+            found, is_more = await _rows_of(
                 ask, REASONS_MAX, how="covered", text=text, beside=beside, whose="all"
             )
     except (FairleadError, OSError) as error:

@@ -337,14 +337,14 @@ def check_site(sites: Sites, request: Request, pages: Container[str] = PAGES) ->
 def _query(given: Mapping[str, str]) -> subscriptions.Query:
     hows: dict[str, subscriptions.How] = {each: each for each in subscriptions.HOWS}
     whose: Literal["clients", "all"] = "all" if given.get("whose") == "all" else "clients"
-    at, found, looked = (_count(given.get(name, "")) for name in ("at", "found", "looked"))
+    at, listed, looked = (_count(given.get(name, "")) for name in ("at", "listed", "looked"))
     return subscriptions.Query(
         given.get("text", ""),
         hows.get(given.get("how", ""), "text"),
         whose,
         given.get("broker", ""),
         at,
-        found,
+        listed,
         looked,
     )
 

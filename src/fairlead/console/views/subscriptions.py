@@ -38,7 +38,7 @@ class Query:
     whose: Literal["clients", "all"] = "clients"
     broker: str = ""
     at: int = 0
-    found: int = 0
+    listed: int = 0
     """So many were found before."""
     looked: int = 0
     """So many entries were looked at before."""
@@ -67,7 +67,7 @@ async def search(network: Network, query: Query, *, patience_s: float = PATIENCE
     until = time.monotonic() + patience_s
     brokers = (await network.survey()).brokers
     names = [each for each in sorted(brokers) if each >= query.broker]
-    room = PAGE - query.found % PAGE
+    room = PAGE - query.listed % PAGE
     rows: list[tuple[str, str, str]] = []
     away: list[str] = []
     at, looked, total = query.at, query.looked, 0
@@ -93,7 +93,7 @@ async def search(network: Network, query: Query, *, patience_s: float = PATIENCE
         if place is None:
             return Results(rows, None, looked, away=away)
         if not is_over or len(rows) >= room or time.monotonic() >= until:
-            on = replace(query, broker=place[0], at=place[1], found=query.found + len(rows), looked=looked)
+            on = replace(query, broker=place[0], at=place[1], listed=query.listed + len(rows), looked=looked)
             return Results(rows, on, looked, total, len(names) - number, away=away)
         at = 0
     return Results(rows, None, looked, away=away)
@@ -171,7 +171,7 @@ def answer(results: Results, query: Query) -> Markup:
     """What was found, and the place where the next ones come."""
     if results.error is not None:
         return fault(results.error, query.text)
-    found = query.found + len(results.rows)
+    found = query.listed + len(results.rows)
     away = (
         tag("p", f"Not searched, since it does not answer: {', '.join(results.away)}", class_="note")
         if results.away
@@ -191,9 +191,9 @@ def _further(results: Results) -> Markup:
     query = results.next
     assert query is not None
     wanted = {
-        name: getattr(query, name) for name in ("text", "how", "whose", "broker", "at", "found", "looked")
+        name: getattr(query, name) for name in ("text", "how", "whose", "broker", "at", "listed", "looked")
     }
-    is_full = query.found % PAGE == 0 and bool(results.rows)
+    is_full = query.listed % PAGE == 0 and bool(results.rows)
     where = f"{query.at:,} of {results.total:,} looked at, at {query.broker}"
     more = f"; {results.brokers - 1:,} brokers to go" if results.brokers > 1 else ""
     goes_on = {
