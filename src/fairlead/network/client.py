@@ -703,7 +703,7 @@ class Client:
         return answer
 
     async def examine(self, what: str, **about: Any) -> dict[str, Any]:
-        """What `find`, `explain`, `scopes` or `clients` say of the broker (`network.examining`)."""
+        """The answer to `find`, `explain`, `scopes` or `clients`, of the broker (`network.examining`)."""
         text = format_json(about) if about else ""
         answer: dict[str, Any] = await self._request(lambda number: wire.ReportRequest(number, what, text))
         return answer

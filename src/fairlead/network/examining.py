@@ -210,7 +210,7 @@ class Examination:
     # -- where a notification goes -----------------------------------------------------------------------------
 
     def explain(self, about: str) -> Hop:
-        """Where a notification would go now: `event`, and the neighbour it comes `from`; at its publisher's broker
+        """The way of a notification from here: of `event`, with the neighbour it comes `from`; at its publisher's broker
         without one. Of the entries that do not match, those first of `who`, a part of a destination's name."""
         given = _object(about)
         source = str(given.get("from", ""))

@@ -217,7 +217,7 @@ class Finds(TypedDict):
 
 
 class Hop(TypedDict):
-    """Where a notification goes from a broker: the neighbours, those who get it, the entries that match with the
+    """The way of a notification at a broker: the neighbours, those who get it, the entries that match with the
     reason, and of the others the first with theirs; `carried` is what travels on, and `up` the parent that gets
     everything."""
 

@@ -423,7 +423,7 @@ class Client:
         return self._wait(self._client.status())
 
     def examine(self, what: str, **about: Any) -> dict[str, Any]:
-        """What `find`, `explain`, `scopes` or `clients` say of the broker's tables."""
+        """The answer to `find`, `explain`, `scopes` or `clients`, of the broker's tables."""
         return self._wait(self._client.examine(what, **about))
 
     def tables(self) -> dict[str, Any]:

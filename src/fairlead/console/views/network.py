@@ -263,7 +263,7 @@ async def _connected(
 
 
 async def _taken(answers: AsyncIterator[Notification], change: str, survey: Survey) -> Taken:
-    """Which brokers have taken a change: all that have a log are waited for."""
+    """The brokers that have taken a change: all that have a log are waited for."""
     brokers = {
         name
         for name, seen in survey.brokers.items()

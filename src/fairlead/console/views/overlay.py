@@ -227,7 +227,7 @@ def _detections(detections: Mapping[str, Any]) -> Markup | None:
 
 
 def _settings(status: Mapping[str, Any], limits: Mapping[str, Any]) -> Markup:
-    """What changes seldom: folded up."""
+    """The parts that change seldom, folded up."""
     security = status["security"]
     policy = security["policy"] or "none: whoever reaches the broker may do everything"
     return tag(

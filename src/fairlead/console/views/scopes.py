@@ -243,7 +243,7 @@ def version(report: Mapping[str, Any]) -> str:
 
 
 def applied(taken: Taken) -> Markup:
-    """What came of a change."""
+    """The outcome of a change."""
     if taken.void:
         return tag("p", badge("void", "bad"), " ", taken.void, role="alert")
     count = counted(len(taken.taken), "broker")

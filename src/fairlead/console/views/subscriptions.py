@@ -168,7 +168,7 @@ def _choice(name: str, label: str, choices: dict[str, str], chosen: str) -> Mark
 
 
 def answer(results: Results, query: Query) -> Markup:
-    """What was found, and the place where the next ones come."""
+    """The rows that were found, and the place where the next ones come."""
     if results.error is not None:
         return fault(results.error, query.text)
     found = query.listed + len(results.rows)
