@@ -210,8 +210,8 @@ class Examination:
     # -- where a notification goes -----------------------------------------------------------------------------
 
     def explain(self, about: str) -> Hop:
-        """The way of a notification from here: of `event`, with the neighbour it comes `from`; at its publisher's broker
-        without one. Of the entries that do not match, those first of `who`, a part of a destination's name."""
+        """The way of a notification from here: of `event`, with the neighbour it comes `from`; without one, it is
+        published here. Of the entries that do not match, those of `who`, a part of a destination's name."""
         given = _object(about)
         source = str(given.get("from", ""))
         came = notification_from_json(given["event"])
