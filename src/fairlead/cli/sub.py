@@ -303,6 +303,8 @@ def _subscribed(
     note(f"subscribed at {client.broker}: {wanted}{who}")
     if subscription.narrowed:
         note(f"narrowed by its access policy to {subscription.granted}")
+    for gap in subscription.gaps:
+        complain(f"something is missing of the time since then: {gap}")
     if not subscription.is_installed:
         away = [name for name, link in links.items() if not link["connected"]]
         who = ", ".join(away) or "a broker behind the neighbours"

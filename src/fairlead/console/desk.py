@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 from fairlead.model.order import identity_of
 from fairlead.model.packed import pack
 from fairlead.network import wire
 from fairlead.network.destinations import Durable
 from fairlead.network.server import Server, micros
 from fairlead.network.sessions import Session
+from fairlead.network.subscriptions import Gap
 from fairlead.security import Principal
 from fairlead.security.principals import NOBODY
 
-__all__ = ["Arrival", "Desk", "Dropped"]
+__all__ = ["Arrival", "Desk", "Dropped", "Gapped"]
 
 HEAD: Final = 5
 """The bytes of a frame before its payload; between objects of one process only the payload is handed on."""
@@ -46,7 +47,14 @@ class Dropped:
     count: int
 
 
-Arrived: TypeAlias = Arrival | Dropped
+@dataclass(frozen=True, slots=True)
+class Gapped:
+    """The parts of the past that are missing, in words."""
+
+    reasons: tuple[str, ...]
+
+
+Arrived: TypeAlias = Arrival | Dropped | Gapped
 
 
 class Desk:
@@ -112,6 +120,9 @@ class Desk:
                 self._answer(number, (AccessRefused if is_forbidden else BrokerRefused)(reason))
             case wire.Dropped(count):
                 self._put(Dropped(count))
+            case wire.Gapped(_, gaps):
+                found = (Gap(broker, None if begins < 0 else Instant(begins)) for broker, begins in gaps)
+                self._put(Gapped(tuple(map(str, found))))
             case _:
                 pass
 

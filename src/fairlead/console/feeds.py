@@ -24,7 +24,7 @@ from fairlead.conditions import Condition, Passing
 from fairlead.conditions import parse as parse_condition
 from fairlead.console.answers import RetainedParameters, StreamParameters
 from fairlead.console.cloudevents import text_of
-from fairlead.console.desk import Arrival, Desk
+from fairlead.console.desk import Arrival, Desk, Gapped
 from fairlead.console.problems import Problem
 from fairlead.delivery.assigning import NEUTRAL, Terms
 from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError, ValueRefused
@@ -211,6 +211,7 @@ class Feed:
                 retained=wanted.retained,
                 lease=wanted.lease_us,
                 want=wanted.want,
+                history=wanted.since is not None and not wanted.after,
             )
         )
         # Nothing is sent before the log has been synced, so until then the offset can be set.
@@ -278,6 +279,10 @@ class Feed:
         return False
 
     def _outgoing(self, arrived: Any) -> Outgoing:
+        if isinstance(arrived, Gapped):
+            return ControlEvent(
+                "gap", {"since": str(Instant(self._wanted.since or 0)), "reason": ", ".join(arrived.reasons)}
+            )
         if not isinstance(arrived, Arrival):
             return ControlEvent("dropped", {"dropped": arrived.count})
         id = ""

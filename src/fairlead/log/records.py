@@ -10,6 +10,8 @@ has neither in its record, for they are the log's own; an arrival has both, as t
                     notification
     first arrival   as logs had it before: u64 number, u16 length of the neighbour's name, the name, the
                     notification; its origin is not known, and its position is 0
+    recalled        u16 length of a durable subscriber's name, the name, then an arrival with the number 0: what
+                    was published elsewhere before that subscriber began; it is for this one alone
 
 The records of a transaction are those of its publications and one change of state, what is accepted with them; a
 record of the kind `GROUP` before them makes them whole (`fairlead.log.format`).
@@ -28,6 +30,7 @@ __all__ = [
     "ARRIVALS",
     "NOTIFICATIONS",
     "PUBLICATION",
+    "RECALLED",
     "STAMP_BYTES",
     "STATE",
     "UNSTAMPED_ARRIVAL",
@@ -40,14 +43,16 @@ __all__ = [
     "parse_origin",
     "parse_relayed",
     "parse_stamp",
+    "recalled_by",
+    "recalled_head",
     "relayed_in",
     "stamp",
 ]
 
-PUBLICATION, UNSTAMPED_ARRIVAL, STATE, ARRIVAL = 1, 2, 3, 4
+PUBLICATION, UNSTAMPED_ARRIVAL, STATE, ARRIVAL, RECALLED = 1, 2, 3, 4, 5
 ARRIVALS: Final = (ARRIVAL, UNSTAMPED_ARRIVAL)
 NOTIFICATIONS: Final = (PUBLICATION, *ARRIVALS)
-"""The kinds of records that have a notification."""
+"""The kinds of records that have a notification, for whoever wants it."""
 
 _UNSTAMPED: Final = struct.Struct("<QH")
 _LENGTH: Final = struct.Struct("<H")
@@ -120,10 +125,23 @@ def arrival_head(neighbour: str) -> bytes:
     return _LENGTH.pack(len(name)) + name
 
 
+def recalled_head(durable: str) -> bytes:
+    """The beginning of what was recalled for this durable subscriber; an arrival follows."""
+    return arrival_head(durable)
+
+
+def recalled_by(record: Record) -> str:
+    """The durable subscriber that something was recalled for."""
+    begin = _LENGTH.size
+    return record.payload[begin : begin + _LENGTH.unpack_from(record.payload)[0]].decode()
+
+
 def parse_arrival(record: Record) -> Arrival:
     """The notification in a record, and from where it came."""
     payload = record.payload
     try:
+        if record.kind == RECALLED:
+            payload = payload[_LENGTH.size + _LENGTH.unpack_from(payload)[0] :]
         if record.kind == UNSTAMPED_ARRIVAL:
             number, length = _UNSTAMPED.unpack_from(payload)
             begin = _UNSTAMPED.size

@@ -31,9 +31,10 @@ from fairlead.network.client_sessions import ClientSession
 from fairlead.network.destinations import Link
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.link_sessions import LinkSession
+from fairlead.network.messages import Barrier
 from fairlead.network.tracing import Tracing
 
-__all__ = ["NO_LOG", "BarrierKey", "Barriers", "broker_in"]
+__all__ = ["NO_LOG", "BarrierKey", "Barriers", "Recalling", "broker_in"]
 
 NO_LOG: Final = -1
 """The answer of a broker without a log, instead of the log's end."""
@@ -45,10 +46,13 @@ BarrierKey: TypeAlias = tuple[str, int]
 
 
 class Recalling(Protocol):
-    """Retained values that a client waits for, besides the barrier."""
+    """Notifications that were published before: a client waits for some of them, besides the barrier."""
 
-    def begin(self, key: BarrierKey) -> str:
-        """The barrier that gathers them has this key; the filter that it carries."""
+    ends: dict[str, int] | None
+    """The brokers that have passed it are noted here, if they are."""
+
+    def barrier(self, key: BarrierKey) -> wire.Barrier:
+        """The barrier with this key, which gathers them."""
         ...
 
     def gathered(self, then: Callable[[], None]) -> None:
@@ -116,6 +120,9 @@ class Barriers:
         synced; whether it is to wait until this broker itself has answered."""
         self.disclosed: Callable[[wire.Barrier, str], wire.Barrier] = lambda barrier, neighbour: barrier
         """The part of a barrier for retained values that a neighbour is told. Theirs to say."""
+        self.questioned: Callable[[wire.Barrier, str], bool] = lambda barrier, source: False
+        self.narrowed_past: Callable[[wire.Barrier, str], wire.Barrier] = lambda barrier, neighbour: barrier
+        """The same two for a barrier that asks what was published before."""
         self._unheard: set[BarrierKey] = set()
         """Those that recall retained values, and that some broker has not answered."""
         self._passed: BarrierKey = (origin, 0)
@@ -149,7 +156,7 @@ class Barriers:
         gathered first.
         """
         key = self.next_key()
-        barrier = wire.Barrier(*key, patient, recall="" if recall is None else recall.begin(key))
+        barrier = wire.Barrier(*key, patient) if recall is None else recall.barrier(key)
 
         def done() -> None:
             then()
@@ -159,7 +166,10 @@ class Barriers:
             if not session.ended:
                 session.tell(wire.Done(number))
 
-        self.begin(barrier, "", done if recall is None else lambda: recall.gathered(done))
+        if recall is None:
+            self.begin(barrier, "", done)
+        else:
+            self.begin(barrier, "", lambda: recall.gathered(done), recall.ends)
 
     def begin(
         self,
@@ -230,12 +240,12 @@ class Barriers:
 
     def _recall(self, barrier: wire.Barrier, source: str, ahead: set[str]) -> set[str]:
         """Have this broker answer a barrier that recalls what is retained: it is then waited for, too."""
-        if not barrier.recall and not barrier.keys:
+        if not barrier.recall and not barrier.keys and not barrier.history:
             return set()
         key, own = (barrier.origin, barrier.number), broker_in(self.origin)
         if ahead | {source} < self._links.keys() | {source}:
             self._unheard.add(key)
-        if not self.recalled(barrier, source):
+        if not (self.questioned if barrier.history else self.recalled)(barrier, source):
             return set()
         return {own}
 
@@ -331,7 +341,7 @@ class Barriers:
         """A neighbour is away: only patient barriers wait for it."""
         for wave in list(self._waves.values()):
             if not wave.patient:
-                if name in wave.waiting and isinstance(wave.message, wire.Barrier) and wave.message.recall:
+                if name in wave.waiting and _asks(wave.message):
                     self._unheard.add(wave.key)
                 self._strike(wave, name)
 
@@ -366,8 +376,10 @@ class Barriers:
         session, message = self._session(wave, name), wave.message
         if session is None:
             return
-        if isinstance(message, wire.Barrier) and (message.recall or message.keys):
+        if isinstance(message, Barrier) and (message.recall or message.keys):
             message = self.disclosed(message, name)
+        if isinstance(message, Barrier) and message.history:
+            message = self.narrowed_past(message, name)
         session.tell(message)
 
     def _strike(self, wave: Wave, name: str) -> None:
@@ -384,6 +396,11 @@ class Barriers:
             del self._waves[wave.key]
         for source in answered:
             source.done()
+
+
+def _asks(message: wire.Barrier | wire.Probe) -> bool:
+    """Whether brokers answer it with notifications, which may be missing."""
+    return isinstance(message, Barrier) and bool(message.recall or message.history)
 
 
 def broker_in(origin: str) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.errors import DamagedLog, Gone
 from fairlead.log import Reader
-from fairlead.log.records import NOTIFICATIONS
 from fairlead.network.outflow import Step, To
 
 if TYPE_CHECKING:
@@ -71,6 +70,8 @@ class CatchUp:
                 return
             if self._ledger is None or durable.outflow.state is not To.AWAY:
                 continue
+            if durable.history is not None and durable.history.is_open:
+                continue
             try:
                 at_most -= self._pass_over(durable, min(at_most, self._dispatch.reached - durable.looked))
             except Gone as gone:
@@ -106,6 +107,6 @@ class CatchUp:
         reader = outbox.reader()
         if reader is None or reader.offset != outbox.looked:
             # It does not look at the log's marks, which may be behind: what has been dispatched was synced.
-            reader = self._ledger.reader(outbox.looked, *NOTIFICATIONS, synced=False)
+            reader = self._ledger.reader(outbox.looked, *outbox.kinds, synced=False)
             outbox.reader(reader)
         return reader

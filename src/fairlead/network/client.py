@@ -78,7 +78,7 @@ from fairlead.network.ordering import OrderedSubscription, is_ordered, order_of
 from fairlead.network.publications import Publications, fail
 from fairlead.network.requesting import Answer, Requester, Responding
 from fairlead.network.source import Source
-from fairlead.network.subscriptions import Closed, Delivery, Subscription
+from fairlead.network.subscriptions import Closed, Delivery, Gap, Subscription
 from fairlead.network.uplink import Handlers, Uplink
 from fairlead.network.wire import OFF
 from fairlead.security.principals import SEPARATOR
@@ -843,6 +843,11 @@ class Client:
                 self._intake.leased(durable, lease / 1e6)
             case wire.Offered(id, tables):
                 self._offered(id, tables)
+            case wire.Gapped(id, gaps):
+                if (subscription := self._intake.subscriptions.get(id)) is not None:
+                    subscription.gaps = tuple(
+                        Gap(broker, None if begins < 0 else Instant(begins)) for broker, begins in gaps
+                    )
             case wire.Granted(id, text, False):
                 if (subscription := self._intake.subscriptions.get(id)) is not None:
                     subscription.granted = filter_of(text, self._schema)
@@ -1007,7 +1012,7 @@ class Client:
         return subscription._installed
 
     def _subscribe_message(self, number: int, subscription: Subscription) -> wire.Subscribe:
-        terms = subscription.terms
+        terms, is_new = subscription.terms, subscription.since is None
         return wire.Subscribe(
             number,
             subscription.id,
@@ -1020,11 +1025,12 @@ class Client:
             terms.attempts_max,
             terms.accept_within_us,
             subscription._is_ordered,
-            subscription._seen if subscription._is_ordered and not subscription.durable else 0,
+            subscription._seen if subscription._is_ordered and not subscription.durable and is_new else 0,
             subscription._retained,
             subscription._lease_us,
             subscription._instead,
             subscription._want,
+            not is_new,
         )
 
     def _send_subscribe(self, subscription: Subscription) -> None:

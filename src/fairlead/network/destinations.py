@@ -15,7 +15,14 @@ from fairlead.broker.publications import NO_OFFSET
 from fairlead.delivery.assigning import NEUTRAL, Assignments, Count, Handout, Terms
 from fairlead.filters.filter import Filter
 from fairlead.log import Record
-from fairlead.log.records import PUBLICATION, notification_in, parse_arrival, relayed_in
+from fairlead.log.records import (
+    NOTIFICATIONS,
+    PUBLICATION,
+    RECALLED,
+    notification_in,
+    parse_arrival,
+    relayed_in,
+)
 from fairlead.model.packed import pack, unpack
 from fairlead.model.values import ABSENT, key_of
 from fairlead.network import wire
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from fairlead.network.calling import Clock
     from fairlead.network.client_sessions import ClientSession
     from fairlead.network.dispatch import Dispatch
+    from fairlead.network.history import History
     from fairlead.network.link_sessions import LinkSession
     from fairlead.network.router import Router
 
@@ -83,7 +91,7 @@ class Durable(Outbox):
             "ends",
             "name",
         ),
-        *("dropped", "former", "granted", "subscriptions"),
+        *("dropped", "former", "granted", "history", "subscriptions"),
     )
 
     def __init__(
@@ -125,6 +133,8 @@ class Durable(Outbox):
         """As they were requested, each with the first record that it is about."""
         self.former: dict[str, Former[Filter]] = {}
         """The filters that they had for records that are not dealt with, under ids of their own."""
+        self.history: History | None = None
+        """The past of other brokers, where it begins in the past."""
         self.granted: dict[str, Filter] = {}
         """The filters in effect, where the access policy narrows them."""
         self.claimed: set[str] = set()
@@ -138,9 +148,31 @@ class Durable(Outbox):
 
     @property
     def ready(self) -> bool:
-        """Whether its client has subscribed to all filters of the durable name. Until then it could not accept
-        every delivery."""
+        """Whether it may be sent something: not before its client has subscribed to all filters of the durable
+        name, since until then it could not accept every delivery; nor before all of its past has come."""
+        return self.is_claimed and (self.history is None or not self.history.is_open)
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether its client has subscribed to all filters of the durable name."""
         return len(self.claimed) == len(self.subscriptions)
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """The kinds of records that may be for it."""
+        return NOTIFICATIONS if self.history is None else (*NOTIFICATIONS, RECALLED)
+
+    @property
+    def _reads(self) -> bool:
+        """Whether it has to look at each record: for which of its filters it is, or whether it was recalled."""
+        return bool(self.former) or (self.history is not None and not self.history.is_over)
+
+    def begin_history(self) -> None:
+        """All of its past has come."""
+        if self.history is not None and self.is_idle:
+            self.meet(self.history.begun)
+        elif self.history is not None:
+            self.looked = min(self.looked, self.history.begun)
 
     def hold_any(self) -> None:
         """Its client holds what comes until all before that has come: any number may be under way to it."""
@@ -322,7 +354,7 @@ class Durable(Outbox):
             elif ids:
                 self._counters.delivered += 1
                 session.send(wire.deliver(0, ids, packed))
-        elif self.live and (self.former or self.room <= 0 or session.is_full or recipient.part[1] > 1):
+        elif self.live and (self._reads or self.room <= 0 or session.is_full or recipient.part[1] > 1):
             self.fall_behind(offset)
             session.wait_for_turn()
         elif self.live:
@@ -350,9 +382,9 @@ class Durable(Outbox):
                 return
         elif not self.live:
             return
-        elif self.former or self.room <= 0 or session.is_full:
+        elif self._reads or self.room <= 0 or session.is_full:
             self.fall_behind(offset)
-            if self.former:
+            if self._reads:
                 session.wait_for_turn()
             return
         else:
@@ -460,16 +492,31 @@ class Durable(Outbox):
         for id, (filter, since) in self.subscriptions.items():
             self.subscriptions[id] = (filter, min(since, end))
         take_back(self.former, end)
+        if self.history is not None and self.history.is_open:
+            self.history.is_lost = True
+
+    def asks_for(self, record: Record) -> bool:
+        """Whether one of its subscriptions is about a record, wherever that is delivered."""
+        return any(
+            ids_at(record.offset, each.subscriptions, self.subscriptions, self.former)
+            for each in self._router.recipients_of(record, self)
+        ) and self._once.is_first_in_log(record.offset, notification_in(record))
 
     def deliveries_of(self, record: Record) -> list[tuple[bytes, bytes]]:
         """The deliveries of a record, each with its head: none, one, or one for each version."""
+        history, is_recalled = self.history, record.kind == RECALLED
+        if history is None:
+            if is_recalled:
+                return []
+        elif history.skips(record) or (is_recalled and not history.is_mine(record, self.name)):
+            return []
         packed = notification_in(record)
         mine = [
             (ids_at(record.offset, each.subscriptions, self.subscriptions, self.former), each)
             for each in self._router.recipients_of(record, self)
         ]
         mine = [(ids, each) for ids, each in mine if ids]
-        if not mine or not self._once.is_first_in_log(record.offset, packed):
+        if not mine or not (is_recalled or self._once.is_first_in_log(record.offset, packed)):
             return []
         return [
             (wire.deliver_head(ids, (number, len(mine))), each.shown(packed))

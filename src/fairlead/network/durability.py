@@ -25,11 +25,11 @@ from fairlead.errors import Forbidden, Gone, NotThere, ValueRefused
 from fairlead.filters.filter import Filter
 from fairlead.filters.language import render
 from fairlead.log import Record
-from fairlead.log.records import NOTIFICATIONS, notification_in
+from fairlead.log.records import NOTIFICATIONS, RECALLED, notification_in
 from fairlead.model.durations import render_duration
 from fairlead.model.packed import unpack
 from fairlead.network import wire
-from fairlead.network.barriers import Barriers
+from fairlead.network.barriers import Barriers, Recalling
 from fairlead.network.bounds import size_of
 from fairlead.network.calling import Clock
 from fairlead.network.catch_up import CatchUp
@@ -38,6 +38,7 @@ from fairlead.network.destinations import Durable
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.formers import Former, end_former, retire
 from fairlead.network.guard import Guard, principal_from_json, principal_to_json
+from fairlead.network.history import Histories
 from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
 from fairlead.network.ledger import (
@@ -93,14 +94,17 @@ class Durability:
         guard: Guard,
         own: OwnPublications,
         retaining: Retaining,
+        histories: Histories,
         clock: Clock,
     ) -> None:
+        self._histories = histories
         self._own_publications, self._clock, self._retaining = own, clock, retaining
         self._broker, self._outgoing, self._persistence, self._once = broker, outgoing, persistence, once
         self._durables, self._router, self._dispatch = durables, router, dispatch
         self._catch_up, self._barriers, self._interests = catch_up, barriers, interests
         self._leaving, self._guard = leaving, guard
         guard.decided.append(self.look_at_members)
+        histories.serve = self.serve
 
     def recall(self, now: int) -> None:
         """Restore the durable subscribers with their filters and cursors."""
@@ -112,6 +116,7 @@ class Durability:
             )
             durable.lease, durable.left = self._persistence.state.leases.get(name, 0), now
             self._recall_accounts(durable)
+            self._histories.restore(durable)
             for id, (text, since) in subscriptions.items():
                 filter = self._interests.filter(text)
                 durable.subscriptions[id] = (filter, since)
@@ -153,6 +158,7 @@ class Durability:
             claimed = durable.claimed if session in durable.members else set()
             if others := durable.subscriptions.keys() - claimed - {message.instead}:
                 raise self._asks_for_more(durable, others)
+        begins = message.since if message.history and durable is None else None
         terms = self._terms(durable, session, message, ends=ends)
         granted = self._broker.seam.grant(session.client, "subscribe", filter, now)
         if isinstance(granted, Refusal):
@@ -179,7 +185,9 @@ class Durability:
             self._guard.inform(session, calls.Grant(durable.client, message.id, durable.granted[message.id]))
         # Those who knew of it before are not waited for where they are away.
         patient = not ends and message.id not in durable.acknowledged
-        recall = self._retaining.begin(
+        recall: Recalling | None = self._histories.begin(
+            durable, message.id, message.filter, begins, patient=patient
+        ) or self._retaining.begin(
             durable,
             message.id,
             message.filter,
@@ -470,7 +478,7 @@ class Durability:
             members = durable.members
             if durable.lease and not members and now - durable.left >= durable.lease:
                 self._expire(durable, now)
-            elif members and not durable.ready and now - durable.attached >= CLAIM_US:
+            elif members and not durable.is_claimed and now - durable.attached >= CLAIM_US:
                 others = durable.subscriptions.keys() - durable.claimed
                 for session in members:
                     session.tell(wire.Refused(0, str(self._asks_for_more(durable, others)), durable.name))
@@ -530,6 +538,7 @@ class Durability:
             tracer.unsubscribed(durable.client)
         self._leaving.begin(durable.client)
         self._retaining.end(durable.client)
+        self._histories.end(durable)
         self._guard.unbind(durable.client)
         self._durables.pop(durable.name, None)
         self._persistence.remove_cursor(cursor_of_durable(durable.name))
@@ -582,7 +591,7 @@ class Durability:
         ledger = self._persistence.ledger
         assert ledger is not None
         try:
-            with ledger.reader(offset, *NOTIFICATIONS, synced=False) as reader:
+            with ledger.reader(offset, *NOTIFICATIONS, RECALLED, synced=False) as reader:
                 records = reader.read(1)
         except Gone:
             return None

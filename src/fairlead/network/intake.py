@@ -178,6 +178,8 @@ class Intake:
             self._accept(f"c:{self._client}#{found[0].id}", ordinal)
             if ordinal < found[0]._seen or (ordinal == found[0]._seen and part[0] == 1):
                 return  # the connection was lost in between, and the past comes again
+            if found[0].since is not None and found[0]._has_come(packed, part[0]):
+                return
             found[0]._seen, ordinal = ordinal, 0
         if ordinal and not self._is_new(
             self._durables[durable], durable, ordinal, len(found), part, attempt=attempt

@@ -30,6 +30,7 @@ from fairlead.log.records import (
     ARRIVALS,
     NOTIFICATIONS,
     PUBLICATION,
+    RECALLED,
     STAMP_BYTES,
     STATE,
     arrival_head,
@@ -37,6 +38,7 @@ from fairlead.log.records import (
     parse_arrival,
     parse_origin,
     parse_stamp,
+    recalled_head,
 )
 from fairlead.model.packed import identity_bytes, identity_in
 from fairlead.network.formers import Former, end_former, retire, take_back
@@ -63,6 +65,7 @@ __all__ = [
     "Opened",
     "Owned",
     "Parting",
+    "Recalling",
     "Redriven",
     "Remember",
     "Retained",
@@ -107,6 +110,9 @@ FULL_HINT: Final = (
 )
 RESERVE_BYTES: Final = 1 << 20
 """Room on the disk that a broker sets aside for changes of its state."""
+
+UNNUMBERED: Final = bytes(8)
+"""In the place of a number in a neighbour's log."""
 
 InterestText: TypeAlias = tuple[str, str]
 
@@ -184,6 +190,22 @@ class Held(Struct, frozen=True, array_like=True, tag=True):
     """Its identity."""
     packed: bytes = b""
     until: int = 0
+
+
+class Recalling(Struct, frozen=True, array_like=True, tag=True):
+    """A durable subscriber begins at a time, and other brokers are asked for what was published since."""
+
+    durable: str
+    id: str
+    since: int
+    begun: int
+    """The first record that may be an answer."""
+    boundary: int
+    """Below this offset, what came from other brokers is among the answers; -1: not all have come."""
+    covered: dict[str, int]
+    """By broker, the position up to which its publications are among the answers."""
+    gaps: list[tuple[str, int]]
+    """By broker, when its log begins, where that is later; -1: it has none."""
 
 
 class Attempts(Struct, frozen=True, array_like=True, tag=True):
@@ -343,6 +365,7 @@ Change: TypeAlias = (
     | Leased
     | Willed
     | Held
+    | Recalling
     | Attempts
     | Died
     | Accepted
@@ -490,6 +513,8 @@ class State:
     """By client, connected or lost."""
     held: dict[str, Held] = field(default_factory=dict)
     """By identity, the publications that channels hold."""
+    histories: dict[str, Recalling] = field(default_factory=dict)
+    """By durable subscriber, where it began in the past."""
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     parting: dict[str, str] = field(default_factory=dict)
     """Those that are no neighbours any longer and do not know, and where they can be told."""
@@ -513,9 +538,12 @@ class State:
             case Subscribed(durable, id, filter, since):
                 self.durables.setdefault(durable, {})[id] = DurableSubscription(filter, since)
             case Unsubscribed(durable, ""):
-                for each in (self.durables, self.former, self.owners, self.accounts, self.leases):
+                for each in (
+                    *(self.durables, self.former, self.owners, self.accounts, self.leases),
+                    self.histories,
+                ):
                     each.pop(durable, None)
-            case Owned() | Leased() | Willed() | Held() | Changed() | Formerly():
+            case Owned() | Leased() | Willed() | Held() | Changed() | Formerly() | Recalling():
                 self._apply_term(change)
             case Termed() | Attempts() | Died() | Accepted() | Redriven():
                 self.accounts.setdefault(change.durable, Accounts()).apply(change)
@@ -598,8 +626,10 @@ class State:
                     broker: (incarnation, position) for broker, incarnation, position in positions
                 }
 
-    def _apply_term(self, change: Owned | Leased | Willed | Held | Changed | Formerly) -> None:
+    def _apply_term(self, change: Owned | Leased | Willed | Held | Changed | Formerly | Recalling) -> None:
         match change:
+            case Recalling(durable):
+                self.histories[durable] = change
             case Changed() | Formerly():
                 self._apply_former(change)
             case Owned(durable, principal):
@@ -631,6 +661,7 @@ class State:
                 yield Formerly(durable, id, *each)
         for durable, lease in self.leases.items():
             yield Leased(durable, lease)
+        yield from self.histories.values()
         yield from self.wills.values()
         yield from self.held.values()
         for durable, accounts in self.accounts.items():
@@ -745,6 +776,13 @@ class Ledger:
         offsets = self._append_notifications(records, now)
         self.state.neighbours[neighbour].received = arrived[-1][1]
         return offsets
+
+    def recalled(self, durable: str, neighbour: str, values: list[tuple[bytes, bytes]], now: int) -> range:
+        """Append notifications with their stamps, which were published elsewhere before a durable subscriber
+        began, for this one alone."""
+        head = recalled_head(durable) + arrival_head(neighbour)
+        records = [(RECALLED, head + UNNUMBERED + stamp + packed) for packed, stamp in values]
+        return self._append_notifications(records, now)
 
     @property
     def is_full(self) -> bool:

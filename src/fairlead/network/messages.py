@@ -27,6 +27,7 @@ __all__ = [
     "Discovered",
     "Done",
     "Dropped",
+    "Gapped",
     "Granted",
     "Hello",
     "InterestText",
@@ -41,6 +42,7 @@ __all__ = [
     "Offered",
     "Operate",
     "Passed",
+    "Past",
     "Ping",
     "Pong",
     "Probe",
@@ -207,6 +209,8 @@ class Subscribe(_Message, frozen=True):
     """The id of the subscription that this one takes the place of, in one step, if it is there."""
     want: str = ""
     """The least quality of service that is required, as `fairlead.channels.Quality` is written."""
+    history: bool = False
+    """Whether the past of other brokers counts, too, where it begins in the past."""
 
 
 class Unsubscribe(_Message, frozen=True):
@@ -573,6 +577,11 @@ class Barrier(_Message, frozen=True, tag="Fence"):
     """A filter: the retained values that it matches come before the answer (`Recalled`)."""
     keys: list[tuple[str, bytes]] = []
     """Keys of channels: the order of all that is known of them come before the answer."""
+    history: str = ""
+    """A filter: what was published here since a time and it matches comes before the answer (`Past`)."""
+    since: int = 0
+    after: dict[str, int] = {}
+    """By broker, the position of the last that has come of it; -1: all that was asked for has come."""
 
 
 class Probe(_Message, frozen=True):
@@ -611,6 +620,37 @@ class Recalled(_Message, frozen=True):
     ranks: list[tuple[str, bytes, list[tuple[int, str, str, bool]]]] = []
     """By channel and key: order time, producer and id of each value, in their order, and whether it has ended the
     key."""
+
+
+class Past(_Message, frozen=True):
+    """Publications of a broker from before somebody subscribed, on the way back to where a barrier began."""
+
+    origin: str
+    number: int
+    broker: str
+    source: str = ""
+    """The broker as stamps name it."""
+    values: list[tuple[bytes, int]] = []
+    """Notifications with their positions, in their order."""
+    after: int = 0
+    """All that is asked for between this position, without it,"""
+    reached: int = 0
+    """and this one is among the values."""
+    is_first: bool = False
+    is_last: bool = False
+    """Whether no further message answers this barrier."""
+    more: bool = False
+    """Whether there is more, which the next barrier asks for."""
+    begins: int | None = None
+    """The time at which the log begins, if that is later than it was asked for; -1: there is no log."""
+
+
+class Gapped(_Message, frozen=True):
+    """A client's subscription does not get all of the past that it asked for."""
+
+    id: str
+    gaps: list[tuple[str, int]]
+    """By broker the time at which its log begins; -1: it has none. Without a name: some broker was away."""
 
 
 Control: TypeAlias = (
@@ -665,4 +705,6 @@ Control: TypeAlias = (
     | Probe
     | Passed
     | Recalled
+    | Past
+    | Gapped
 )

@@ -87,6 +87,7 @@ class Neighbourhood:
         )
         self.calling.settle = self._settle
         self.recalled: Callable[[str, wire.Recalled], None] = lambda name, message: None
+        self.past: Callable[[str, wire.Past], None] = lambda name, message: None
         """Called with what brokers behind a neighbour retain."""
         self._cycles = Cycles(
             broker.name,
@@ -350,6 +351,10 @@ class Neighbourhood:
         if self._is_open(session):
             self.recalled(session.name, message)
 
+    def _past(self, session: LinkSession, message: wire.Past, now: int) -> None:
+        if self._is_open(session):
+            self.past(session.name, message)
+
     def _credit(self, session: LinkSession, message: wire.Credit, now: int) -> None:
         if not session.granted <= message.dealt <= session.spent:
             raise ProtocolError(f"credit for {message.dealt:,} bytes, of {session.spent:,} that were sent")
@@ -444,6 +449,7 @@ class Neighbourhood:
         wire.Barrier: _barrier,
         wire.Passed: _passed,
         wire.Recalled: _recalled,
+        wire.Past: _past,
         wire.Credit: _credit,
         wire.Dropped: _dropped,
         wire.Table: _table,

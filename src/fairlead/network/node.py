@@ -23,6 +23,7 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     own            what the broker itself publishes: dead letters
     expiring       notifications that are handed to nobody after a while
     retaining      the last values of channels, for those who subscribe later
+    history        what was published at other brokers before a subscription
     holding        publications that channels hold until an instant
     wills          what is published for clients that are lost
     memory         one budget for all connections
@@ -68,6 +69,7 @@ from fairlead.network.examining import Examination
 from fairlead.network.expiring import let_expire
 from fairlead.network.guard import Guard
 from fairlead.network.handshakes import Handshakes
+from fairlead.network.history import Histories
 from fairlead.network.holding import Holding
 from fairlead.network.inflow import Frame
 from fairlead.network.inspection import Inspection
@@ -203,6 +205,19 @@ class Node:
             dispatch=self.dispatch,
             passes=self.outgoing.passes,
         )
+        self.histories = Histories(
+            broker,
+            self.router,
+            self.barriers,
+            self.interests,
+            self.persistence,
+            links=self.links,
+            durables=self.durables,
+            dispatch=self.dispatch,
+            retaining=self.retaining,
+            clock=self._clock,
+            copies=self.copies,
+        )
         self.guard = Guard(
             broker,
             clients=self.clients,
@@ -232,7 +247,7 @@ class Node:
             clock=self._clock,
         )
         self.calling = self.neighbourhood.calling
-        self.neighbourhood.recalled = self.retaining.arrived
+        self.neighbourhood.recalled, self.neighbourhood.past = self.retaining.arrived, self.histories.arrived
         self.own = OwnPublications(self.outgoing, broker, self.router, self.dispatch)
         self.durability = Durability(
             broker,
@@ -249,6 +264,7 @@ class Node:
             guard=self.guard,
             own=self.own,
             retaining=self.retaining,
+            histories=self.histories,
             clock=self._clock,
         )
         self.operations = Operations(ledger, self.dispatch, clients=self.clients, durables=self.durables)
@@ -316,7 +332,6 @@ class Node:
                 "clients": lambda _: self.examination.clients(),
             },
         )
-        self.interests.granted = self.clientele.granted
         self.admission = Admission(
             broker,
             self.router,
@@ -328,7 +343,7 @@ class Node:
             interests=self.interests,
             holding=Holding(broker, self.persistence, self.own, self.dispatch),
         )
-        self.clientele.send_request = self.admission.request
+        self.interests.granted, self.clientele.send_request = self.clientele.granted, self.admission.request
         self.transactions = Transactions(ledger, self.admission, self.dispatch, self.durability)
         self.interests.end = lambda: self.dispatch.end
         self._handlers: dict[type[Session], Callable[..., None]] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.log import Reader
+from fairlead.log.records import NOTIFICATIONS
 from fairlead.network.outflow import Outflow, Step
 
 __all__ = ["WINDOW", "Outbox"]
@@ -42,6 +43,11 @@ class Outbox:
     def room(self) -> int:
         """The number of notifications that may still be sent."""
         return self.window - len(self.unconfirmed)
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """The kinds of records that may be for it."""
+        return NOTIFICATIONS
 
     def cursor(self, dispatched: int) -> int:
         """The offset from which it would continue after an interruption; `dispatched` is the first offset that is

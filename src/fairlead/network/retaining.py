@@ -84,6 +84,7 @@ class _Job(NamedTuple):
 
     session: Callable[[], Session | None]
     steps: Iterator[None]
+    at_once: int = AT_ONCE
 
 
 class Recall:
@@ -120,10 +121,12 @@ class Recall:
 
     # -- for the barriers --
 
-    def begin(self, key: BarrierKey) -> str:
-        """The barrier that gathers the values has this key."""
+    ends: dict[str, int] | None = None
+
+    def barrier(self, key: BarrierKey) -> wire.Barrier:
+        """The barrier that gathers the values."""
         self._retaining.open[key] = self
-        return self._text
+        return wire.Barrier(*key, self.patient, recall=self._text)
 
     def gathered(self, then: Callable[[], None]) -> None:
         """The values have come: those that are the last ones of their keys go out, and then the answer."""
@@ -517,16 +520,20 @@ class Retaining:
         """Whether there is something to do now."""
         return any(map(_may, self._jobs))
 
+    def work(self, session: Callable[[], Session | None], steps: Iterator[None], at_once: int) -> None:
+        """Take these steps, too, so many in one turn, while there is room in a connection."""
+        self._jobs.append(_Job(session, steps, at_once))
+
     def go_on(self) -> None:
         """Take some steps of each recall that has room."""
         for job in [*self._jobs]:
-            if _may(job) and not _advance(job.steps):
+            if _may(job) and not _advance(job.steps, job.at_once):
                 self._jobs.remove(job)
 
 
-def _advance(steps: Iterator[None]) -> bool:
+def _advance(steps: Iterator[None], at_once: int) -> bool:
     """Take some steps; whether there are more."""
-    for _ in range(AT_ONCE):
+    for _ in range(at_once):
         try:
             next(steps)
         except StopIteration:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fairlead.channels import Channels, Deadlines, Missed
 from fairlead.channels.waiting import Waiting
@@ -22,19 +22,42 @@ from fairlead.conditions import Condition, Passing
 from fairlead.delivery.assigning import NEUTRAL, Terms
 from fairlead.errors import ConnectionEnded, FairleadError, SealBroken
 from fairlead.filters.filter import Filter
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 from fairlead.model.durations import seconds_of
 from fairlead.model.order import OrderKey
+from fairlead.model.packed import identity_bytes
 
 if TYPE_CHECKING:
     from fairlead.network.client import Client
     from fairlead.network.client_transactions import Transaction
     from fairlead.security.sealing import Sealer
 
-__all__ = ["Closed", "Delivery", "Subscription"]
+__all__ = ["Closed", "Delivery", "Gap", "Subscription"]
 
 
 log: Final = logging.getLogger(__name__)
+
+
+KNOWN_MAX: Final = 1_000_000
+"""So many notifications of a past are remembered, which comes again when the connection was lost."""
+
+
+class Gap(NamedTuple):
+    """A part of the past that a subscription does not get."""
+
+    broker: str
+    """Empty: a broker that was away, and did not answer."""
+    until: Instant | None
+    """When the broker's log begins; None: it has none, or was away."""
+
+    def __str__(self) -> str:
+        if not self.broker:
+            return "a broker was away"
+        return (
+            f"{self.broker} has no log"
+            if self.until is None
+            else f"the log of {self.broker} begins at {self.until}"
+        )
 
 
 class Closed(ConnectionEnded):
@@ -144,6 +167,10 @@ class Subscription:
         self._sealer: Sealer | None = None
         self._clear = filter
         """The filter on what the keys of this client open, where something is sealed."""
+        self.gaps: tuple[Gap, ...] = ()
+        """Of one that begins in the past: what of it is not there any longer, or could not be asked for."""
+        self._known: dict[int, None] = {}
+        """Of one that is not durable, the identities of what has come."""
         self._seen = 0
         """The last place that came, of what is in no durable subscriber's backlog."""
 
@@ -298,6 +325,16 @@ class Subscription:
         self._queue = queue
         if self._on_missed is not None:
             self._deadlines = Deadlines(channels, self._deadlines) if channels.expect else None
+
+    def _has_come(self, packed: bytes, part: int) -> bool:
+        """Whether this has come from the past before: it comes again when the connection was lost."""
+        key = hash((identity_bytes(packed), part))
+        if key in self._known:
+            return True
+        self._known[key] = None
+        if len(self._known) > KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        return False
 
     def _put(self, delivery: Delivery) -> None:
         self._queue.append(delivery)

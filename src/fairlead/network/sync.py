@@ -35,7 +35,7 @@ from fairlead.network.arguments import Patience, Since
 from fairlead.network.client import Clock, Linking, Publishable
 from fairlead.network.ordering import OrderedSubscription
 from fairlead.network.requesting import Answer, Responding
-from fairlead.network.subscriptions import Closed
+from fairlead.network.subscriptions import Closed, Gap
 from fairlead.network.survey import surveyed
 
 if TYPE_CHECKING:
@@ -660,6 +660,11 @@ class Subscription(_Reading):
     def granted(self) -> Filter:
         """The part of the filter that the broker's access policy grants: only that is delivered."""
         return self._subscription.granted
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Of one that begins in the past: what of it is not there any longer, or could not be asked for."""
+        return self._subscription.gaps
 
     @property
     def lease(self) -> float | None:

@@ -330,6 +330,11 @@ class Seam:
 
     # -- what neighbours may know --------------------------------------------------------------------------------
 
+    @property
+    def restricts(self) -> bool:
+        """Whether some rule may keep a notification from a neighbour."""
+        return bool(self._narrowing or self._forming or self._disclosing)
+
     def discloses_all(self, neighbour: str) -> bool:
         """Whether a neighbour may know every filter."""
         return not self._disclosing or self.disclose(neighbour, EVERYTHING) == EVERYTHING

@@ -275,7 +275,7 @@ class Host:
     def has_work(self) -> bool:
         """Whether something is to be sent or to be synced."""
         node = self.node
-        return node is not None and bool(node.dirty or self._synced is not None or node.wants_sync)
+        return node is not None and bool(node.is_busy or self._synced is not None or node.wants_sync)
 
     def work(self, *, disk: bool = True) -> None:
         """Send what is to be sent; begin a sync, or end the one that is under way, if the disk does its work."""
