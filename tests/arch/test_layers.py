@@ -218,7 +218,7 @@ def test_architecture_draws_the_table() -> None:
         ),
         ("fairlead_lab.simulation.faults", "import fairlead_lab.bench.cell", "may not import bench.cell"),
         ("fairlead.bus", "def f():\n    import fairlead_lab", "the product may not import the laboratory"),
-        ("fairlead.cli", "from fairlead_lab.cli import demo", "the product may not import the laboratory"),
+        ("fairlead.cli", "from fairlead_lab.cli import bench", "the product may not import the laboratory"),
         (
             "fairlead_lab.bench.cell",
             "from fairlead.cli import main",

@@ -42,7 +42,7 @@ def test_bash_completes(script: Path, line: str, offered: set[str]) -> None:
 
 def test_each_command_has_its_words(capsys: pytest.CaptureFixture[str]) -> None:
     found = words(complete_parser())
-    assert set(COMMANDS) | {"simulate", "bench", "demo"} <= set(found[""])
+    assert set(COMMANDS) | {"simulate", "bench"} <= set(found[""])
     assert "--help" in found[" filter check"]
     for shell in ("zsh", "fish"):
         assert main(["completion", shell]) == 0

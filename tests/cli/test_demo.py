@@ -8,10 +8,10 @@ import pytest
 
 from fairlead.bus import Bus
 from fairlead.cli import main
+from fairlead.cli.demo import _distinct, _rows, _show_busiest, _show_composites
 from fairlead.model import Instant
-from fairlead_lab.cli.demo import _distinct, _rows, _show_busiest, _show_composites
-from fairlead_lab.spark.sample import write_sample
-from fairlead_lab.spark.showcase import Busiest, Example
+from fairlead.spark.sample import write_sample
+from fairlead.spark.showcase import Busiest, Example
 
 MINUTE = 60_000_000
 

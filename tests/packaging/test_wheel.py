@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from importlib.util import module_from_spec, spec_from_file_location
@@ -20,6 +21,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 LEAN = {"msgspec"}
 """All that `pip install fairlead` brings."""
 
@@ -36,12 +38,15 @@ def required(name: str) -> set[str]:
 class Environment:
     """A virtual environment with the wheel in it."""
 
-    def __init__(self, directory: Path, wheel: Path) -> None:
+    def __init__(self, directory: Path, wheel: Path, python: str | None = None) -> None:
         self.home = directory / "home"
         self.home.mkdir()
         shutil.copytree(ROOT / "examples", self.home / "examples")
         self.binaries = directory / "env" / "bin"
-        subprocess.run([sys.executable, "-m", "venv", directory / "env"], check=True)
+        subprocess.run([python or sys.executable, "-m", "venv", directory / "env"], check=True)
+        if python is not None:
+            self._install_from_a_registry(wheel)
+            return
         packages = Path(
             self.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
         )
@@ -52,6 +57,15 @@ class Environment:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(file.locate(), target)
         self.run("python", "-m", "pip", "install", "--no-index", "--no-input", str(wheel))
+
+    def _install_from_a_registry(self, wheel: Path) -> None:
+        """Install the wheel with what it requires; a report, where no registry answers."""
+        command = [self.binaries / "python", "-m", "pip", "install", "--quiet", "--no-input", str(wheel)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode != 0:
+            pytest.skip(
+                f"what the wheel requires cannot be installed: {ran.stderr.strip().splitlines()[-1:]}"
+            )
 
     def run(self, *command: str, exit_code: int = 0) -> str:
         """What a command prints, on either stream."""
@@ -80,12 +94,17 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    directory = tmp_path_factory.mktemp("bare")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "--wheel-dir", directory, ROOT], check=True)
     [wheel] = directory.glob("fairlead-*.whl")
-    return Environment(directory, wheel)
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
+    return Environment(tmp_path_factory.mktemp("bare"), wheel)
 
 
 def pages() -> ModuleType:
@@ -150,6 +169,66 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
     broker.terminate()
 """
     assert bare.run("python", "-W", "error", "-c", program) == "IBM\n"
+
+
+@pytest.mark.soak
+def test_the_demo_runs_without_the_clone(bare: Environment) -> None:
+    """With Spark from this environment, which the wheel's own extras name."""
+    packages = sysconfig.get_path("purelib")
+    program = f"import sys; sys.path.append({packages!r}); from fairlead.cli import main; sys.exit(main())"
+    java = os.environ.get("JAVA_HOME")
+    if java is None:
+        pytest.skip("there is no JAVA_HOME for Spark")
+    ran = subprocess.run(
+        [bare.binaries / "python", "-c", program, "demo", "--events", "500", "--subscriptions", "100"],
+        cwd=bare.home,
+        env=bare.variables() | {"JAVA_HOME": java, "PYTHONPATH": packages},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (bare.home / "fairlead-demo" / "out").is_dir()
+
+
+OTHERS = ("3.11", "3.12", "3.13")
+"""The versions of Python that the project is for."""
+
+
+def interpreter(version: str) -> str:
+    """An interpreter of a version that is found here: on the path, or among those of pyenv."""
+    found = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
+    for each in filter(None, found):
+        asked = subprocess.run(
+            [each, "-c", "import sys, venv, ensurepip; print(sys.version)"], capture_output=True, check=False
+        )
+        if asked.returncode == 0 and asked.stdout.decode().startswith(f"{version}."):
+            return str(each)
+    pytest.skip(f"there is no Python {version} here")
+
+
+@pytest.mark.parametrize("version", [each for each in OTHERS if each != VERSION])
+def test_the_first_minute_on_other_versions_of_python(version: str, wheel: Path, tmp_path: Path) -> None:
+    """The one library that the wheel requires is compiled for a version, so a registry is asked for it."""
+    python = interpreter(version)
+    environment = Environment(tmp_path, wheel, python)
+    examples = [text for language, text, _ in first_minute() if language == "python"]
+    assert environment.run("python", "-W", "error", "-c", "\n".join(examples)) == ""
+    assert "subscriptions" in environment.run("fairlead", "tour")
+    program = """
+import fairlead as fl
+from fairlead import dialects
+
+bus = fl.Bus(order="ordered")
+spikes = bus.detect("A followed by B unless next C, B.x > A.x")
+both = bus.subscribe(dialects.cesql("type IN ('A', 'B') AND x > 1"))
+for at, (type, x) in enumerate([("A", 1), ("B", 2)]):
+    bus.publish({"type": type, "x": x, "time": fl.Instant(at)})
+bus.close()
+print(len(list(spikes)), len(list(both)))
+"""
+    assert environment.run("python", "-W", "error", "-c", program) == "1 1\n"
 
 
 def test_many_filters_are_matched_in_pure_python_and_it_says_once_what_would_help(bare: Environment) -> None:

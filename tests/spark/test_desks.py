@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairlead.cli.demo import _show_border
 from fairlead.ingest import Rejection
 from fairlead.ingest.records import read
 from fairlead.model import ABSENT, number_of
 from fairlead.spark.config import Config
-from fairlead_lab.cli.demo import _show_border
-from fairlead_lab.spark.desks import border_crossed, write_desks
-from fairlead_lab.spark.sample import write_sample
+from fairlead.spark.desks import border_crossed, write_desks
+from fairlead.spark.sample import write_sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,8 +36,8 @@ from fairlead.spark.report import (
 from fairlead.spark.report.charts import Moment, _lanes, steps, timeline
 from fairlead.spark.report.gather import DELAYS, MATCHES, _magnitude
 from fairlead.spark.report.numbers import compact, duration, instant, percent, round_up
+from fairlead.spark.showcase import Busiest, busiest
 from fairlead.spark.summary import Batch
-from fairlead_lab.spark.showcase import Busiest, busiest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from fairlead.matching import engine_named
 from fairlead.model import Notification
 from fairlead.model.order import END, OrderKey, causes_of
 from fairlead.spark.config import Config
-from fairlead_lab.spark.sample import BREAKS, DAY, FILES, OPENING, SUBSCRIPTIONS_MAX, Sample, write_sample
+from fairlead.spark.sample import BREAKS, DAY, FILES, OPENING, SUBSCRIPTIONS_MAX, Sample, write_sample
 
 SECOND = 1_000_000
 LATENESS = 5 * SECOND

@@ -47,6 +47,7 @@ COMMANDS: Final = {
     "keys": "the keys of sealed attributes: rotate, share and take them",
     "audit": "check the trace of a run against the specification",
     "completion": "print the completions of a shell: bash, zsh or fish",
+    "demo": "run a pipeline on Spark over sample data, with a report",
     "tour": "show the subscription language on the embedded bus",
 }
 """The product's commands, each in the module of its name, which is imported only to run it."""
@@ -54,7 +55,6 @@ COMMANDS: Final = {
 LABORATORY: Final = {
     "simulate": "simulate routing between brokers: algorithms side by side, with their costs",
     "bench": "measure, side by side with alternatives",
-    "demo": "run a pipeline on Spark over sample data, with a report",
 }
 """Commands of the distribution `fairlead-lab`, which offers them in the entry-point group `fairlead.commands`."""
 
@@ -137,6 +137,10 @@ def _add_offered(
         if name in LABORATORY and name not in offered.names:
             raise FairleadError(f"`fairlead {name}` is part of the laboratory: pip install fairlead-lab")
     for entry in sorted(offered, key=lambda entry: entry.name):
+        if (
+            entry.name in COMMANDS
+        ):  # of a laboratory that is older than the product, which has the command now
+            continue
         command = commands.add_parser(entry.name, help=LABORATORY.get(entry.name))
         if entry.name in wanted:
             entry.load().configure(command)

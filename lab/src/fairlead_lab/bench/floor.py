@@ -78,7 +78,7 @@ def measure_floor(spark: Any, plan: Plan, directory: Path, tell: Tell) -> tuple[
 
 def _sample(plan: Plan, directory: Path) -> Config:
     from fairlead.spark.config import Config
-    from fairlead_lab.spark.sample import write_sample
+    from fairlead.spark.sample import write_sample
 
     sample = write_sample(directory / "floor-sample", events=plan.events, subscriptions=plan.subscriptions)
     return replace(Config.read(sample.pipeline), mode="batch")

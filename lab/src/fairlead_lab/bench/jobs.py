@@ -421,7 +421,7 @@ def measure_sample(spark: Any, plan: Plan, directory: Path, tell: Tell) -> tuple
     """The demo's sample, whole, in batch mode; and what was not as it must be."""
     from fairlead.spark.config import Config
     from fairlead.spark.running import Pipeline
-    from fairlead_lab.spark.sample import write_sample
+    from fairlead.spark.sample import write_sample
 
     sample = write_sample(directory / "sample", events=plan.events, subscriptions=plan.subscriptions)
     config = replace(Config.read(sample.pipeline), mode="batch")

@@ -10,8 +10,8 @@ from fairlead.filters.filter import Filter
 from fairlead.filters.language import parse
 from fairlead.ingest import jsonlines
 from fairlead.model import Notification
+from fairlead.spark.sample import Day, Market, Wishes
 from fairlead_lab.matching.shapes import Shape
-from fairlead_lab.spark.sample import Day, Market, Wishes
 
 __all__ = ["MIXTURE"]
 

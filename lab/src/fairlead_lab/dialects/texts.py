@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 __all__ = ["Case", "drawn", "picked"]
 
@@ -20,7 +21,7 @@ class Case:
 
 def drawn(dialect: str, random: Random, count: int) -> list[Case]:
     """So many cases at random, three events to a text."""
-    draw = _Patterns(random) if dialect == "eventbridge" else _Selectors(random)
+    draw = _DRAWN[dialect](random)
     cases: list[Case] = []
     while len(cases) < count:
         text = draw.text()
@@ -179,6 +180,84 @@ class _Selectors:
             )
         )
 
+
+class _Expressions:
+    """Expressions of CESQL over attributes that are there or not, strings, whole numbers and Booleans.
+
+    Left out is what the SDK has of its own: IS_INT, IS_BOOL, and whole numbers where a Boolean is asked for. It
+    casts them; the standard's compatibility kit has an error for that.
+    """
+
+    _VALUES: Final = ("a", "ab", "x%", "", "5", "-3", "true", 0, 1, 5, -3)
+    _NAMES: Final = ("subject", "n", "s", "b")
+    _HELD: Final[dict[str, tuple[Any, ...]]] = {
+        "subject": ("a", "ab", "x%", "5"),
+        "b": ("true", "FALSE", "a", True, False),
+    }
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def text(self) -> str:
+        return self._boolean(0)
+
+    def event(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"id": "1", "source": "/a", "type": self._random.choice(("com.a", "com.ab"))}
+        for name in self._NAMES:
+            if self._random.random() < 0.75:
+                given[name] = self._random.choice(self._HELD.get(name, self._VALUES))
+        return given
+
+    def _literal(self) -> str:
+        value = self._random.choice(self._VALUES)
+        return f"'{value}'" if isinstance(value, str) else str(value).upper()
+
+    def _value(self, depth: int) -> str:
+        pick = self._random.choice
+        share = self._random.random()
+        if share < 0.5:
+            return pick(("subject", "n", "s", "type"))
+        if share < 0.8 or depth > 1:
+            return self._literal()
+        inner, other = self._value(depth + 1), self._value(depth + 1)
+        return pick(
+            (
+                f"({inner} {pick('+-*')} {other})",
+                f"{pick(('LENGTH', 'UPPER', 'LOWER', 'TRIM', 'INT', 'STRING'))}({inner})",
+                f"CONCAT({inner}, {other})",
+                f"LEFT({inner}, {pick('012')})",
+                f"ABS({inner})",
+            )
+        )
+
+    def _boolean(self, depth: int) -> str:
+        pick = self._random.choice
+        if depth < 2 and self._random.random() < 0.45:
+            inner, other = self._boolean(depth + 1), self._boolean(depth + 1)
+            return pick((f"({inner} {pick(('AND', 'OR', 'XOR'))} {other})", f"NOT ({inner})"))
+        value = self._value(0)
+        pattern = pick(("a%", "%b", "_", "x!%", "%", "a_", r"x\%"))
+        return pick(
+            (
+                f"{value} {pick(('=', '!=', '<>', '<', '<=', '>', '>='))} {self._value(0)}",
+                f"{pick(self._NAMES)} {pick(('', 'NOT '))}LIKE '{pattern}'",
+                f"{value} {pick(('', 'NOT '))}IN ({self._literal()}, {self._literal()})",
+                f"EXISTS {pick(self._NAMES)}",
+                *("b", f"b {pick(('=', '!='))} {pick(('TRUE', 'false'))}", "BOOL(b)", "b IN (TRUE, 'false')"),
+            )
+        )
+
+
+class _Draws(Protocol):
+    def text(self) -> str: ...
+    def event(self) -> dict[str, Any]: ...
+
+
+_DRAWN: Final[dict[str, Callable[[Random], _Draws]]] = {
+    "cesql": _Expressions,
+    "eventbridge": _Patterns,
+    "jms": _Selectors,
+}
 
 _PICKED: Final[tuple[tuple[Any, dict[str, Any]], ...]] = (
     ({"a": [{"cidr": "10.0.0.0/32"}]}, {"a": "10.0.0.0"}),

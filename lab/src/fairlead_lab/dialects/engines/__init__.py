@@ -1,4 +1,4 @@
-"""The engines: programs in Java that read cases and print answers, and the libraries that Maven gets for them."""
+"""The engines: programs in Java and Go that read cases and print answers; Maven and Go get what they need."""
 
 from __future__ import annotations
 
@@ -14,38 +14,70 @@ from typing import Any, Final
 from fairlead.errors import NotInstalled
 from fairlead_lab.dialects.texts import Case
 
-__all__ = ["ENGINES", "Engine", "answers"]
+__all__ = ["ENGINES", "Engine", "GoEngine", "JavaEngine", "answers"]
 
 _HERE: Final = Path(__file__).parent
 _BUILD_S: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class JavaEngine:
     """A class in Java, and the project file with the libraries that it needs."""
 
     program: str
     project: str
+    tools = ("mvn", "javac", "java")
+
+    def answer(self, home: Path) -> str:
+        """Build the program in a directory, and answer the cases that lie there."""
+        shutil.copy(_HERE / self.project, home / "pom.xml")
+        shutil.copy(_HERE / f"{self.program}.java", home)
+        _run(home, "mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib")
+        _run(home, "javac", "-nowarn", "-cp", "lib/*", "-d", "classes", f"{self.program}.java")
+        return _run(home, "java", "-cp", "lib/*:classes", self.program, "cases.jsonl")
 
 
-ENGINES: Final = {"eventbridge": Engine("Ruler", "ruler.xml"), "jms": Engine("ActiveMq", "activemq.xml")}
+@dataclass(frozen=True, slots=True)
+class GoEngine:
+    """A program in Go, and the packages that it needs, with their versions."""
+
+    program: str
+    packages: tuple[str, ...]
+    tools = ("go",)
+
+    def answer(self, home: Path) -> str:
+        """Build the program in a directory, and answer the cases that lie there."""
+        shutil.copy(_HERE / f"{self.program}.go", home / "main.go")
+        _run(home, "go", "mod", "init", "answers")
+        _run(home, "go", "get", *self.packages)
+        _run(home, "go", "build", "-o", "answers", ".")
+        return _run(home, "./answers", "cases.jsonl")
+
+
+_SDK: Final = "github.com/cloudevents/sdk-go"
+Engine = JavaEngine | GoEngine
+ENGINES: Final[dict[str, Engine]] = {
+    "cesql": GoEngine(
+        "cesql", tuple(f"github.com/cloudevents/sdk-go/{each}@v2.16.2" for each in ("sql/v2/parser", "v2"))
+    ),
+    "eventbridge": JavaEngine("Ruler", "ruler.xml"),
+    "jms": JavaEngine("ActiveMq", "activemq.xml"),
+}
 
 
 def answers(engine: Engine, cases: Sequence[Case]) -> list[Any]:
     """For each case whether it matches, or "refused"."""
-    for tool in ("mvn", "javac", "java"):
+    for tool in engine.tools:
         if shutil.which(tool) is None:
-            raise NotInstalled(f"{tool} is not installed", hint="the answers are made with Java 17 and Maven")
+            raise NotInstalled(
+                f"{tool} is not installed", hint="the answers are made with Java 17 and Maven, or with Go"
+            )
     with tempfile.TemporaryDirectory(prefix="fairlead-answers-") as scratch:
         home = Path(scratch)
-        shutil.copy(_HERE / engine.project, home / "pom.xml")
-        shutil.copy(_HERE / f"{engine.program}.java", home)
         (home / "cases.jsonl").write_text(
             "".join(f"{json.dumps({'text': case.text, 'event': case.event})}\n" for case in cases), "utf-8"
         )
-        _run(home, "mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib")
-        _run(home, "javac", "-nowarn", "-cp", "lib/*", "-d", "classes", f"{engine.program}.java")
-        output = _run(home, "java", "-cp", "lib/*:classes", engine.program, "cases.jsonl")
+        output = engine.answer(home)
     return [json.loads(line) for line in output.splitlines()]
 
 

@@ -21,10 +21,10 @@ from fairlead.errors import BadInput, FairleadError
 from fairlead.model import ABSENT
 
 if TYPE_CHECKING:
+    from fairlead.spark.desks import Border
+    from fairlead.spark.sample import Sample
+    from fairlead.spark.showcase import Busiest, Example
     from fairlead.spark.summary import Summary
-    from fairlead_lab.spark.desks import Border
-    from fairlead_lab.spark.sample import Sample
-    from fairlead_lab.spark.showcase import Busiest, Example
 
 __all__ = ["configure"]
 
@@ -64,8 +64,8 @@ def _count(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     from fairlead.spark.config import Config
+    from fairlead.spark.sample import write_sample
     from fairlead.spark.sessions import check_installed
-    from fairlead_lab.spark.sample import write_sample
 
     check_installed()
     directory = _fresh(Path(arguments.out))
@@ -77,9 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     _heading("The pipeline")
     config = Config.read(sample.pipeline)
     try:
+        from fairlead.spark.desks import border_crossed, write_desks
         from fairlead.spark.running import Pipeline
-        from fairlead_lab.spark.desks import border_crossed, write_desks
-        from fairlead_lab.spark.showcase import busiest, examples
+        from fairlead.spark.showcase import busiest, examples
 
         pipeline = Pipeline(config)
         summary, stopped = run_pipeline(pipeline, config)
