@@ -21,6 +21,7 @@ from fairlead.filters.terms import Attribute, Length, Position
 from fairlead.matching.columnar import kernels
 from fairlead.matching.columnar.columns import Column, Reader, Rows, put_elements
 from fairlead.matching.columnar.compile import BYTES, NUMBER, SET, STRING, TIME, Sort
+from fairlead.matching.columnar.derived import Pair
 from fairlead.matching.columnar.layout import HAS_BOUNDS, HAS_ELEMENTS, HAS_RANGES, HAS_VALUES
 from fairlead.model import ABSENT, Kind, Notification
 from fairlead.model.tree import ROOT
@@ -98,6 +99,8 @@ class _Reading:
                     self._read_parent(column, name)
                 else:
                     self._read_array(column, name, array)
+            case Pair() as pair:
+                self._read_pair(column, pair)
             case Position() | Length() if "tuple" in self._batch.schema.names:
                 self._read_tuple(column, self._find("tuple"))
             case _:
@@ -135,6 +138,23 @@ class _Reading:
             self._read_lists(column, array)
         else:
             self._read_others(column, name, array)
+
+    def _read_pair(self, column: Column, pair: Pair) -> None:
+        """How two columns compare: at once where they are of one plain type, else row by row."""
+        one, other = self._find(pair.one), self._find(pair.other)
+        plain = [each for each in (one, other) if each is not None and _is_compared(each.type)]
+        if len(plain) < 2 or one.type != other.type or "time" in (pair.one, pair.other):
+            rows = (notification_at(self._batch, row) for row in range(self._size))
+            self._read_each(column, [*map(pair.value, rows)])
+            return
+        one, other = (each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each for each in plain)
+        equal = pc.equal(one, other)
+        found = pc.cast(equal, pa.int64())
+        if pair.is_ordered:
+            found = pc.if_else(equal, 0, pc.if_else(pc.less(one, other), -1, 1))
+        if pa.types.is_floating(one.type):  # NaN compares with nothing
+            found = pc.if_else(pc.or_(pc.is_nan(one), pc.is_nan(other)), None, found)
+        self._read_integers(column, found)
 
     def _find(self, name: str) -> Any:
         """The array under a dotted name, through structs where need be."""
@@ -365,6 +385,11 @@ def _lengths(array: Any) -> NDArray[np.int64]:
     """The number of items of each list; of null, none."""
     lengths: NDArray[np.int64] = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     return lengths.astype(np.int64)
+
+
+def _is_compared(kind: Any) -> bool:
+    """Whether Arrow compares the values of a type as filters do."""
+    return bool(_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _leads_to(name: str, kind: Any, names: set[str]) -> bool:

@@ -38,10 +38,11 @@ from math import inf, nextafter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fairlead.filters.constraint import Constraint, Op, Range, TypeName
-from fairlead.filters.filter import And, Filter, Not, Or
+from fairlead.filters.extensions.comparing import ComparisonFilter
+from fairlead.filters.filter import And, Filter, Not, Or, Tested
 from fairlead.filters.patterns import SubjectPattern
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position, Term
-from fairlead.matching.columnar.derived import Tree, sides
+from fairlead.matching.columnar.derived import Tree, outcomes, sides
 from fairlead.matching.columnar.patterns import certain_of
 from fairlead.matching.columnar.selections import text_of
 from fairlead.model import Kind, Multi, Number, Point, kind_of, number_of
@@ -474,6 +475,8 @@ _NODES: Final[dict[Op, Callable[[Constraint, Term, Any], _Node]]] = {
 
 def _leaf(filter: Filter) -> _Node:
     """A leaf of a filter; what is no constraint on a column is opaque."""
+    if isinstance(filter, Tested) and isinstance(filter.test, ComparisonFilter):
+        return _node_of(outcomes(filter.test.one, filter.test.op, filter.test.other))
     if not isinstance(filter, Constraint):
         return Predicate(OPAQUE, None, filter), False
     if isinstance(filter.term, _COLUMNS):

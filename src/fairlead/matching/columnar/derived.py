@@ -1,7 +1,10 @@
 """Derived terms: what a column can hold besides the value of a term of the language.
 
     Coordinate    a number that a point, an interval or a rectangle is made of
+    Pair          how the values of two attributes compare, for `@compare`
     Tree          the path filters that the tree of a notification satisfies (see `selections`)
+
+Law: `@compare("a", op, "b")` holds iff the pair of a and b has one of the numbers that `outcomes` gives for op.
 
 Law: a constraint on a shape holds iff the value is of the kind that `sides` names and its comparisons of
 coordinates hold, all of them or, where it says so, not all of them.
@@ -12,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from fairlead.filters.constraint import Constraint, Op
+from fairlead.filters.constraint import Constraint, Op, compare
 from fairlead.filters.terms import Term
-from fairlead.model import ABSENT, Interval, Kind, Notification, Number, Point, Rectangle, kind_of
+from fairlead.model import ABSENT, Interval, Kind, Multi, Notification, Number, Point, Rectangle, kind_of
 
-__all__ = ["Coordinate", "Sides", "Tree", "coordinates_of", "sides"]
+__all__ = ["Coordinate", "Pair", "Sides", "Tree", "coordinates_of", "outcomes", "sides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,39 @@ class Coordinate:
     def value(self, notification: Notification) -> Any:
         found = coordinates_of(self.term.value(notification))
         return found[self.axis] if self.axis < len(found) else ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """How the values of two attributes compare: by order as -1, 0 and 1, or by equality as 0 and 1.
+
+    XX
+        however many filters compare it.
+    """
+
+    one: str
+    other: str
+    is_ordered: bool
+
+    def value(self, notification: Notification) -> Any:
+        one, other = notification.get(self.one), notification.get(self.other)
+        kind = kind_of(one)
+        if kind in _NOT_COMPARED or kind is not kind_of(other):
+            return ABSENT
+        ways = _ORDERS if self.is_ordered else _EQUALITIES
+        return next((number for op, number in ways if compare(op, one, other)), ABSENT)
+
+
+_NOT_COMPARED: Final = frozenset({Kind.ABSENT, Kind.NULL})
+_ORDERS: Final = ((Op.LT, -1), (Op.GT, 1), (Op.LE, 0))
+_EQUALITIES: Final = ((Op.EQ, 1), (Op.NE, 0))
+_OUTCOMES: Final = {Op.EQ: (1,), Op.NE: (0,), Op.LT: (-1,), Op.LE: (-1, 0)}
+
+
+def outcomes(one: str, op: Op, other: str) -> Constraint:
+    """The comparison of two attributes as a constraint on their pair."""
+    pair = Pair(one, other, op in (Op.LT, Op.LE))
+    return Constraint(pair, Op.IN, Multi(_OUTCOMES[op]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from fairlead.filters.language import parse
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, Inspector, Length, Polynomial, Position
 from fairlead.matching.columnar.base import Base
-from fairlead.matching.columnar.derived import Coordinate, Tree
+from fairlead.matching.columnar.derived import Coordinate, Pair, Tree
 from fairlead.matching.columnar.ids import Ids, Strings, Wholes, ids_of
 from fairlead.matching.columnar.index import Index
 from fairlead.matching.columnar.layout import SECTIONS
@@ -40,7 +40,7 @@ from fairlead.matching.columnar.layout import SECTIONS
 __all__ = ["load", "save"]
 
 MAGIC: Final = b"fairlead index"
-VERSION: Final = 6
+VERSION: Final = 7
 SUFFIX: Final = ".filters"
 _ALIGNED: Final = 64
 _DIGEST: Final = 32
@@ -196,6 +196,8 @@ def _column_json(term: Any) -> list[Any]:
             return ["coordinate", _column_json(shape), axis]
         case Tree():
             return ["tree"]
+        case Pair(one, other, is_ordered):
+            return ["pair", one, other, is_ordered]
         case _:
             return ["length"]
 
@@ -214,6 +216,8 @@ def _column_of(given: list[Any]) -> Any:
             return Coordinate(_column_of(shape), axis)
         case ["tree"]:
             return Tree()
+        case ["pair", one, other, is_ordered]:
+            return Pair(one, other, is_ordered)
         case _:
             return Length()
 
