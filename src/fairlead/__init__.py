@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from fairlead.matching.frames import match_arrow
     from fairlead.model import ABSENT, Instant, Interval, Multi, Notification, Point, Record, Rectangle
     from fairlead.network import connect, sync
+    from fairlead.rules.hooks import Hook
     from fairlead.scopes import Scopes
     from fairlead.typed import schema_of
 
@@ -85,6 +86,7 @@ __all__ = [
     "Filter",
     "FilterError",
     "FilterSyntaxError",
+    "Hook",
     "Instant",
     "Interval",
     "LogFile",
@@ -170,6 +172,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         "Rectangle",
     ),
     "fairlead.network": ("connect", "sync"),
+    "fairlead.rules.hooks": ("Hook",),
     "fairlead.scopes": ("Scopes",),
     "fairlead.typed": ("schema_of",),
 }

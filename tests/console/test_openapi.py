@@ -22,7 +22,7 @@ from fairlead.console.openapi import DOCUMENT
 from fairlead.errors import LogFailed, LogFull
 from fairlead.log import identities
 from fairlead.log.writer import ROOM_HINT
-from fairlead.network import server
+from fairlead.network import server, sync
 from fairlead.network.client import Client, connect
 from fairlead.network.ledger import Ledger
 from fairlead.network.settings import Limits
@@ -53,8 +53,8 @@ def _seen_twice(broker: Any) -> Any:
     return broker.publish({**EVENT, "id": "twice"}, STRUCTURED)
 
 
-def _never_ending(broker: Any) -> Any:
-    return broker.ask("POST", "/events", b"{", {"Content-Type": "application/json", "Content-Length": "9"})
+def _never_ending(broker: Any, path: str = "/events") -> Any:
+    return broker.ask("POST", path, b"{", {"Content-Type": "application/json", "Content-Length": "9"})
 
 
 @contextlib.contextmanager
@@ -102,6 +102,31 @@ def _forgotten(broker: Any) -> Any:
     return broker.ask("DELETE", "/subscriptions/gone")
 
 
+def _request(
+    query: str = "timeout=20s", body: str = '{"type": "price?"}', media: str = "application/json"
+) -> Callable[[Any], Any]:
+    return lambda broker: broker.ask("POST", f"/requests?{query}", body, {"Content-Type": media})
+
+
+def _answered(broker: Any) -> Any:
+    with (
+        sync.connect(broker.server.url, name="pricing") as client,
+        client.responding('type = "price?"', lambda request: {"price": 81}),
+    ):
+        return _request()(broker)
+
+
+def _unanswered(broker: Any) -> Any:
+    with sync.connect(broker.server.url, name="dumb") as client, client.subscribe('type = "price?"'):
+        return _request("timeout=10ms")(broker)
+
+
+def _requested_twice(broker: Any) -> Any:
+    body = '{"type": "price?", "producer": "p", "id": "once"}'
+    with sync.connect(broker.server.url, name="dumb") as client, client.subscribe('type = "price?"'):
+        return [_request("timeout=50ms", body)(broker) for _ in range(2)][1]
+
+
 def _get(path: str) -> Callable[[Any], Any]:
     return lambda broker: broker.ask("GET", path)
 
@@ -146,6 +171,15 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
     ("post", "/events", "415"): ("broker", lambda broker: broker.publish("a", "text/plain")),
     ("post", "/events", "503"): ("small", _while_occupied(lambda small: small.publish({"a": 1}))),
     ("post", "/events", "507"): ("broker", _full),
+    ("post", "/requests", "200"): ("broker", _answered),
+    ("post", "/requests", "400"): ("broker", _request("timeout=soon")),
+    ("post", "/requests", "404"): ("broker", _request()),
+    ("post", "/requests", "408"): ("small", lambda small: _never_ending(small, "/requests")),
+    ("post", "/requests", "409"): ("broker", _requested_twice),
+    ("post", "/requests", "413"): ("broker", _request(body='[{"x": 1}, {"x": 2}]')),
+    ("post", "/requests", "415"): ("broker", _request(media="text/plain")),
+    ("post", "/requests", "503"): ("small", _while_occupied(_request("timeout=10ms"))),
+    ("post", "/requests", "504"): ("broker", _unanswered),
     ("get", "/events", "200"): ("broker", _stream),
     ("get", "/events", "400"): ("broker", _get("/events")),
     ("get", "/events", "409"): ("memory", _get("/events?filter=true&durable=d")),
@@ -169,6 +203,11 @@ CALLS: dict[tuple[str, str, str], tuple[str, Callable[[Any], Any]]] = {
         (method, path, status): (fixture, call)
         for (method, path), call in {
             ("post", "/events"): _as(lambda broker, headers: broker.publish(EVENT, STRUCTURED, **headers)),
+            ("post", "/requests"): _as(
+                lambda broker, headers: broker.ask(
+                    "POST", "/requests", "{}", {"Content-Type": "application/json", **headers}
+                )
+            ),
             ("get", "/events"): _as(
                 lambda broker, headers: broker.ask("GET", "/events?filter=y%3D2", headers=headers)
             ),

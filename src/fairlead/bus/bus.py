@@ -20,6 +20,7 @@ Whether it is admitted and whom it concerns is decided by the seam (`fairlead.ru
     replaying     that what is in the log is handed over again
     holding       what channels hold until an instant
     expecting     what channels expect by a deadline
+    space         what stays until somebody takes it
     handles       what users hold: subscriptions, detections, advertisements
 """
 
@@ -52,6 +53,7 @@ from fairlead.bus.replaying import Beginning, Replaying
 from fairlead.bus.requesting import Answer, Replies, Requester, Timeout, responding
 from fairlead.bus.retaining import Retaining
 from fairlead.bus.source import Source
+from fairlead.bus.space import Space, Spaces
 from fairlead.bus.statistics import COUNTED, BusStatistics
 from fairlead.bus.transacting import Transaction, accepting_all, grouped
 from fairlead.channels import Channel, Channels, Quality, check_offer, quality_of
@@ -94,6 +96,7 @@ from fairlead.model.order import (
 )
 from fairlead.rules import Refusal, Route, Rule, Seam
 from fairlead.rules.channeling import Channeling
+from fairlead.rules.hooks import Hooks
 
 if TYPE_CHECKING:
     from fairlead.audit import Event
@@ -141,6 +144,7 @@ class Bus:
     `scopes` say which component may see what (`fairlead.scopes`): producers and subscribers are components.
     `channels` say which quality of service notifications have, by their content (`fairlead.channels`).
     `log` is a directory with what was published: it has history, and durable subscribers, also of later processes.
+    `hooks` look at what is published, subscribed to and delivered (`fairlead.rules.hooks`).
 
     `trace` records what happens, for `fairlead audit`: in a file with that name, complete when the bus is
     closed, or by calling a function with every event, under locks, so that it must not use the bus. What has
@@ -164,6 +168,7 @@ class Bus:
         scopes: Scopes | System | None = None,
         channels: Iterable[Channel] = (),
         log: str | os.PathLike[str] | LogFile | None = None,
+        hooks: Iterable[Any] = (),
     ) -> None:
         self._schema = schema
         self._clock = clock
@@ -176,8 +181,7 @@ class Bus:
         self._contents = LatestContents()
         self._groups = LatestIdentities(remembered)
         self._is_ordered = _is_ordered(order)
-        self._lateness_us = lateness_us
-        self._remember_us, self._remembered = remember_us, remembered
+        self._lateness_us, self._remember_us, self._remembered = lateness_us, remember_us, remembered
         self._queue = self._new_queue()
         self._on_late = on_late
         self._validity: dict[str, Validity] = {}
@@ -187,8 +191,7 @@ class Bus:
         self._objects = itertools.count(1)
         self._requesters: dict[str | None, Requester] = {}
         self._responders = itertools.count(1)
-        self._sources: list[Source] = []
-        self._closed = False
+        self._sources, self._closed = list[Source](), False
         self._counts = dict.fromkeys(COUNTED, 0)
         self._failures: Failures = []  # of filters, while the seam is asked for a route
         self._trace = None if trace is None else _recorder(trace, schema)  # late: it opens a file
@@ -198,7 +201,9 @@ class Bus:
         self.channels: Final = Channels(channels, schema)
         """The channels: the first that matches a notification is its channel."""
         of_channels = (Channeling(self.channels),) if self.channels else ()
-        self._seam = Seam(self._route, (*of_channels, *of_scopes, self._advertised.rule, *rules))
+        self._hooks, self._spaces = Hooks(hooks), Spaces(self, self._now)
+        of_hooks = (*of_channels, *of_scopes, *self._hooks.rules)
+        self._seam = Seam(self._route, (*of_hooks, self._advertised.rule, *rules))
         self._expiring = Expiring(self._seam, self._now)
         self._holding, self._expecting = Holding(), Expecting(self.channels)
         if (self.channels.expire or self.channels.hold or self.channels.expect) and clock is None:
@@ -224,6 +229,7 @@ class Bus:
                 hint="leave retain and deadline out of the channels",
             )
         self._handing_over.hidden = self._registry.hidden = self._seam.hidden
+        self._handing_over.delivering = self._hooks.delivering if self._hooks.delivers else None
         self._replaying = None if log is None else self._with_log(log)
         self._granted_by = self._seam.grant_version
         """The version of the rules that subscriptions were granted by."""
@@ -238,7 +244,10 @@ class Bus:
         """
         return self._publish(in_session(Notification.of(event)))
 
-    def _publish(self, notification: Notification, *, is_request: bool = False) -> Notification | None:
+    def _publish(self, given: Notification, *, is_request: bool = False) -> Notification | None:
+        notification = self._intercepted(given)
+        if notification is None:
+            return None
         if self._schema is not None:
             notification = self._schema.admit(notification)
         digest = self._digest(notification) if notification.id is None else None
@@ -284,6 +293,16 @@ class Bus:
         if is_request and self._scoped is not None and not is_heard:
             raise _nobody()  # who may see it is known when it is published
         return identified
+
+    def _intercepted(self, given: Notification) -> Notification | None:
+        """A publication as hooks want it; None: they withhold it."""
+        notification = self._seam.intercept(given.producer, given)
+        if isinstance(notification, Refusal):
+            raise self._refused(notification)
+        if notification is None:
+            with self._lock:
+                self._counts["withheld"] += 1
+        return notification
 
     def _held_until(self, notification: Notification) -> int | None:
         """The instant until which a channel holds a notification, if one does."""
@@ -362,9 +381,12 @@ class Bus:
     ) -> bool:
         """Publish all, and accept the deliveries, or nothing; False where a group of this producer and id was
         published before."""
-        members = [
-            self._stamped(each if self._schema is None else self._schema.admit(each)) for each in given
-        ]
+        members = []
+        for index, each in enumerate(given):
+            member = self._intercepted(each)
+            if member is None:
+                raise refused_member(index, "a hook withholds it")
+            members.append(self._stamped(member if self._schema is None else self._schema.admit(member)))
         if self._trace is not None:
             for each in members:
                 self._trace.check(each)
@@ -590,6 +612,8 @@ class Bus:
             self._retaining.take(notification, key, None if offset is None else offset + 1)
         if self.channels.expect:
             self._expecting.seen(matching, notification, self._now())
+        if self._spaces:
+            self._spaces.enter(notification)
         self._handing_over.pending.extend(
             self._registry.handovers(notification, [*matching, *query_ids], key, offset=offset)
         )
@@ -641,6 +665,14 @@ class Bus:
                 self._trace.unadvertised(advertisement.producer, advertisement.filter)
             self._happened("unadv", advertisement.producer, advertisement.filter)
             return True
+
+    def space(self, name: str) -> Space:
+        """The space of this name: what is written to it stays until somebody takes it, by content."""
+        if self._scoped is not None:
+            raise ScopeError(
+                "a bus with scopes has no spaces: who may see a notification depends on who asks"
+            )
+        return self._spaces.of(name)
 
     def source(self, filter: str | Filter, producer: str = "") -> Source:
         """A source of what a filter matches: it publishes only while somebody listens. Use it as a context."""

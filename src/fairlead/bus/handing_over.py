@@ -17,6 +17,7 @@ from fairlead.bus.receivers import Delivery, Receiver
 
 if TYPE_CHECKING:
     from fairlead.audit.recorder import Recorder
+    from fairlead.model import Notification
 
 __all__ = ["ErrorHook", "HandingOver", "Handover"]
 
@@ -38,7 +39,7 @@ class Handover:
 class HandingOver:
     """The one list of what is to be handed over. `counts` are the bus's, `lock` keeps both."""
 
-    __slots__ = ("_by", "_counts", "_idle", "_lock", "_on_error", "_trace", "hidden", "pending")
+    __slots__ = ("_by", "_counts", "_idle", "_lock", "_on_error", "_trace", "delivering", "hidden", "pending")
 
     def __init__(
         self,
@@ -56,6 +57,9 @@ class HandingOver:
         """Deliveries, and what is to be done when all before it is handed over."""
         self.hidden: Callable[[str], frozenset[str]] = lambda subscriber: frozenset()
         """The attributes that a subscriber does not get to see."""
+
+        self.delivering: Callable[[Notification, str], Notification | None] | None = None
+        """Has hooks look at what a subscriber gets; None: it does not get it."""
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until all is handed over; False where that was not so in time, and at once within a callback."""
@@ -118,6 +122,13 @@ class HandingOver:
         delivery = handover.delivery
         if hidden := self.hidden(delivery.subscriber):
             delivery = replace(delivery, notification=delivery.notification.without(hidden))
+        if self.delivering is not None:
+            shown = self.delivering(delivery.notification, delivery.subscriber)
+            if shown is None:
+                with self._lock:
+                    self._counts["withheld"] += 1
+                return
+            delivery = replace(delivery, notification=shown)
         try:
             trace = self._trace if handover.is_public else None
             receive = handover.receiver.read if is_read else handover.receiver.receive

@@ -11,7 +11,7 @@ __all__ = ["COUNTED", "BusStatistics"]
 
 COUNTED: Final = (
     *("published", "duplicates", "conflicts", "late", "not_advertised", "refused", "composites", "delivered"),
-    *("withdrawn", "dropped", "errors"),
+    *("withdrawn", "withheld", "dropped", "errors"),
 )
 
 
@@ -37,6 +37,8 @@ class BusStatistics:
     """Handed over to a callback or a queue."""
     withdrawn: int
     """Not handed over, because the subscriber had unsubscribed in between."""
+    withheld: int
+    """Publications and deliveries that hooks have withheld."""
     dropped: int
     """Pushed out of a full queue by later ones."""
     errors: int

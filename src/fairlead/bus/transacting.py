@@ -31,6 +31,7 @@ from fairlead.model import Notification
 if TYPE_CHECKING:
     from fairlead.bus.bus import Bus
     from fairlead.bus.handles import Subscription
+    from fairlead.bus.space import Taken
 
 __all__ = ["Transaction", "accepting_all", "grouped"]
 
@@ -38,7 +39,7 @@ __all__ = ["Transaction", "accepting_all", "grouped"]
 class Transaction:
     """Publications that are held until the transaction is committed: when its block ends without an error."""
 
-    __slots__ = ("_bus", "_members", "_subscriptions", "_taken", "id", "producer", "state")
+    __slots__ = ("_bus", "_from_spaces", "_members", "_subscriptions", "_taken", "id", "producer", "state")
 
     def __init__(
         self, bus: Bus, id: str | None, producer: str, subscriptions: tuple[Subscription, ...] = ()
@@ -46,6 +47,7 @@ class Transaction:
         self._bus = bus
         self._subscriptions = subscriptions
         self._taken: list[Attempt] = []
+        self._from_spaces: list[Taken] = []
         self.id = secrets.token_hex(16) if id is None else id
         self.producer = producer
         self.state = "open"
@@ -92,11 +94,18 @@ class Transaction:
         """A delivery was taken in the block."""
         self._taken.append(attempt)
 
+    def _took_from(self, taken: Taken) -> None:
+        """Something was taken from a space."""
+        self._check_open()
+        self._from_spaces.append(taken)
+
     def _leave(self) -> None:
         for each in self._subscriptions:
             each._transaction = None
 
     def _give_back(self) -> None:
+        for taken in self._from_spaces:
+            taken.put_back()
         for each in self._taken:
             each.reject(None, "the transaction was aborted", again=True)
 

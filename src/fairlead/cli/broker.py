@@ -297,7 +297,7 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
     if arguments.schema is not None:
         settings = replace(settings, schema=arguments.schema)
     settings = replace(settings, extensions=(*settings.extensions, *arguments.extension))
-    if settings.extensions:
+    if settings.extensions or settings.hooks:
         sys.path.insert(0, str(Path.cwd()))  # as `python -m` does: an extension may lie where one works
     links = tuple(str(Address.parse(url)) for url in arguments.link)
     return replace(settings, links=(*settings.links, *links))

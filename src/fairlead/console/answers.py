@@ -20,6 +20,7 @@ __all__ = [
     "QuestionParameters",
     "Readiness",
     "Record",
+    "RequestParameters",
     "RetainedParameters",
     "StreamParameters",
 ]
@@ -119,6 +120,17 @@ class StreamParameters(TypedDict):
                 extra_json_schema={"enum": list(POLICIES)},
             ),
         ]
+    ]
+
+
+class RequestParameters(TypedDict):
+    """The parameters of a request for replies."""
+
+    timeout: NotRequired[
+        Annotated[str, Meta(description="how long to wait for replies, such as 2s, which is the default")]
+    ]
+    enough: NotRequired[
+        Annotated[str, Meta(description="how many replies are enough; the answer is then an array")]
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError
+from fairlead.errors import AccessRefused, BrokerRefused, ConnectionEnded, FairleadError, NotThere
 from fairlead.model import Instant, Notification
 from fairlead.model.order import identity_of
 from fairlead.model.packed import pack
@@ -116,8 +116,9 @@ class Desk:
                 self._answer(number, answer)
             case wire.Refused(0, reason) | wire.Bye(reason):
                 self._end(reason)
-            case wire.Refused(number, reason, _, _, is_forbidden):
-                self._answer(number, (AccessRefused if is_forbidden else BrokerRefused)(reason))
+            case wire.Refused(number, reason, _, is_missing, is_forbidden):
+                kind = AccessRefused if is_forbidden else NotThere if is_missing else BrokerRefused
+                self._answer(number, kind(reason))
             case wire.Dropped(count):
                 self._put(Dropped(count))
             case wire.Gapped(_, gaps):

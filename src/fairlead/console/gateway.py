@@ -26,6 +26,7 @@ from fairlead.console.feeds import Feed, Wanted, retained_filter
 from fairlead.console.metrics import TEXT_FORMAT, Requests, exposition
 from fairlead.console.openapi import DOCUMENT, OPERATIONS
 from fairlead.console.problems import Problem
+from fairlead.console.requesting import Terms, replies
 from fairlead.console.sites import Sites
 from fairlead.console.streams import EVENT_STREAM, EventStream, converse
 from fairlead.console.views import Network, Within, views
@@ -106,6 +107,7 @@ class Gateway:
                 Route("/events", self._events, methods=["GET", "POST"]),
                 Route("/events/ws", self._no_socket, methods=["GET"]),
                 WebSocketRoute("/events/ws", self._socket),
+                Route("/requests", self._request, methods=["POST"]),
                 Route("/subscriptions/{name:path}", self._forget, methods=["DELETE"]),
                 *(Route(f"/{what}", self._discovered(what)) for what in WHAT),
                 Route("/status", self._status),
@@ -209,6 +211,26 @@ class Gateway:
             ],
         }
         return _json(published, 202 if published["accepted"] or not repeated else 200)
+
+    async def _request(self, request: Request) -> Response:
+        self._sites.check_page(request)
+        principal = await self._principal(request)
+        terms = Terms.of(request.query_params.multi_items(), self.limits.patience_s)
+        found = notifications_in(request.headers.items(), await self._body(request), most=1)
+        if len(found) != 1:
+            raise Problem(400, "a request is one event")
+        event = self._identified(found[0], principal)
+        self._check_sizes([event])
+        if len(self._desks) >= self.limits.streams:
+            raise Problem(503, "too many requests and streams are open", headers={"Retry-After": "1"})
+        desk = self._desk("", principal)
+        self._desks.add(desk)
+        try:
+            came = [event_of(each) for each in await replies(desk, event, terms)]
+        finally:
+            self._desks.discard(desk)
+            desk.leave()
+        return _json(came[0] if terms.enough is None else came)
 
     async def _body(self, request: Request) -> bytes:
         most = self.limits.body_bytes

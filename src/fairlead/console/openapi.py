@@ -20,6 +20,7 @@ from fairlead.console.answers import (
     QuestionParameters,
     Readiness,
     Record,
+    RequestParameters,
     RetainedParameters,
     StreamParameters,
 )
@@ -132,6 +133,26 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
             **_problems(_426="this is a WebSocket: request an upgrade"),
         },
         StreamParameters,
+    ),
+    ("/requests", "post"): Operation(
+        "request",
+        "Send an event as a request, best effort, and get the replies to it",
+        {
+            200: Answer("the first reply; an array of replies, where `enough` is given", CloudEvent),
+            **_DENIED,
+            **_problems(
+                _400="no event can be read from it, or a parameter means nothing",
+                _404="nobody listens: it was not published",
+                _408="the request did not end in time",
+                _409="the broker refuses it",
+                _413="the request is too large",
+                _415="events have another form",
+                _503="too many are open, or the broker takes no more clients",
+                _504="no reply has come in time",
+            ),
+        },
+        RequestParameters,
+        body={STRUCTURED: CloudEvent, RECORD: Record, "*/*": Any},
     ),
     ("/subscriptions/{name}", "delete"): Operation(
         "forget",

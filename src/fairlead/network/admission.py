@@ -339,8 +339,12 @@ class Admission:
         check_notification(packed, self._limits)
         notification = unpack(packed)
         check_identity(notification.producer, notification.id or "", self._limits)
-        memory = self._identities.memory(number, notification.id)
-        return notification, self._broker.seam.take(session.client, notification, memory, now)
+        seam = self._broker.seam
+        intercepted = seam.intercept(session.client, notification)
+        if intercepted is None or isinstance(intercepted, Refusal):
+            return notification, intercepted
+        memory = self._identities.memory(number, intercepted.id)
+        return notification, seam.take(session.client, intercepted, memory, now)
 
     def _routed(
         self, admitted: Notification, packed: bytes, now: int, *, is_as_given: bool

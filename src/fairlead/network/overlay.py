@@ -100,6 +100,9 @@ class _Top:
     extensions: Annotated[
         tuple[str, ...], Key("types with operators, as `package.module:NAME`, for all brokers")
     ] = ()
+    hooks: Annotated[
+        tuple[str, ...], Key("interceptors, as `package.module:NAME`, for the clients of all brokers")
+    ] = ()
     data: Annotated[
         str | None,
         Key("the directory that holds a directory for each broker's log", PATH),
@@ -252,6 +255,7 @@ def overlay_from(given: Mapping[str, Any], source: str, directory: Path | None =
             children=hierarchy.children.get(name, frozenset()),
             schema=top.schema,
             extensions=top.extensions,
+            hooks=top.hooks,
             channels=top.channels,
             listen=Address(top.host, line.port, settings[name].tls is not None),
             data=None if top.data is None else str(Path(top.data) / name),

@@ -43,6 +43,7 @@ from fairlead.rules import Rule
 from fairlead.rules.access import Access, nobody
 from fairlead.rules.channeling import Channeling
 from fairlead.rules.domains import Domains
+from fairlead.rules.hooks import Hooks, load_hook
 from fairlead.rules.quota import Quota
 from fairlead.rules.sealing import Sealing
 from fairlead.rules.trust import Trust
@@ -244,6 +245,13 @@ class BrokerSettings:
         Key(
             "types with operators, as `package.module:NAME`, beside those of installed packages; the same at every"
             " broker"
+        ),
+    ] = ()
+    hooks: Annotated[
+        tuple[str, ...],
+        Key(
+            "interceptors of what this broker's clients publish, subscribe to and get, as `package.module:NAME`,"
+            " in their order"
         ),
     ] = ()
     algorithm: Annotated[
@@ -542,8 +550,16 @@ class BrokerSettings:
         catalogue = Catalogue(Columnar(schema=language, kernels=Kernels()), language)
         channels = self.read_channels(language)
         of_channels = (Channeling(channels),) if channels else ()
-        rules = (*(() if language is None else (Domains(language),)), *of_channels, *self._rules(language))
+        of_schema = () if language is None else (Domains(language),)
+        of_hooks = self._read_hooks().broker_rules if self.hooks else ()
+        rules = (*of_schema, *of_channels, *self._rules(language), *of_hooks)
         return Broker(self.name, self.routing, catalogue=catalogue, rules=rules)
+
+    def _read_hooks(self) -> Hooks:
+        try:
+            return Hooks(map(load_hook, self.hooks))
+        except FairleadError as error:
+            raise NetworkError(f"hooks: {error}") from error
 
     @property
     def language(self) -> Schema | None:

@@ -28,6 +28,7 @@ The laws:
     ahead           the rule of the future: `from fairlead.rules.ahead import Ahead`
     access          the rule of the access policy (book 8.1): `from fairlead.rules.access import Access`
     quota           how much a principal publishes in a second: `from fairlead.rules.quota import Quota`
+    hooks           the rules of interceptors: `from fairlead.rules.hooks import Hooks`
     domains         the rule of the schema: `from fairlead.rules.domains import Domains`
     scoping         the rule of scopes (book 6): `from fairlead.rules.scoping import Scoping`
     integrated      scopes at brokers, with routing tables for each scope (book 6.7.4)

@@ -112,6 +112,10 @@ class Rule:
         """The inputs that the answers depend on."""
         return _NOTHING
 
+    def intercept(self, who: str, notification: Notification) -> Notification | Refusal | None:
+        """A publication as it is published; why it is refused; None: it is withheld. It keeps its identity."""
+        return notification
+
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
         """Why this client may not publish this at this time, in microseconds; None where it may. Pure."""
         return None

@@ -63,6 +63,7 @@ class Seam:
             "_forming",
             "_granting",
             "_hiding",
+            "_intercepting",
             "_marking",
         ),
         *("_narrowing", "_resolving", "_route", "channels", "learns_from", "rules"),
@@ -73,6 +74,7 @@ class Seam:
         self._cells = Cells()
         """The values that the filters of the routing function tell apart."""
         self.rules = tuple(rules)
+        self._intercepting = [each for each in self.rules if type(each).intercept is not Rule.intercept]
         self._admitting = [each for each in self.rules if type(each).admit is not Rule.admit]
         self._disowning = [each for each in self.rules if type(each).disown is not Rule.disown]
         self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
@@ -93,6 +95,15 @@ class Seam:
                 raise TypeError(f"{type(each).__name__} counts publications, and is not volatile")
 
     # -- about notifications ----------------------------------------------------------------------------------
+
+    def intercept(self, who: str, notification: Notification) -> Notification | Refusal | None:
+        """A client's publication as hooks want it, before all else; why it is refused; None: it is withheld."""
+        for rule in self._intercepting:
+            answer = rule.intercept(who, notification)
+            if answer is None or isinstance(answer, Refusal):
+                return answer
+            notification = answer
+        return notification
 
     def admit(self, who: str, notification: Notification, now: int) -> Notification | Refusal:
         """A client's publication as it is admitted, with a producer; or why it is not."""
