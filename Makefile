@@ -14,7 +14,7 @@ DEV_EXTRAS := dev
 PYTEST := $(BIN)/python -m pytest
 WITH_JAVA := JAVA_HOME="$$(scripts/java)"; export JAVA_HOME;
 
-.PHONY: help demo test check fmt bench bench-docs bench-history chaos golden soak docs lock hooks clean java found-chromium found-java found-mosquitto run-env dev-env lint types
+.PHONY: help demo test check fmt bench bench-docs bench-history chaos golden soak docs lock hooks clean java found-chromium found-java found-mosquitto run-env dev-env lint types pictures site
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ test: found-java found-chromium found-mosquitto lint types ## Run the linters an
 	@$(WITH_JAVA) scripts/tests --ignore tests/spark
 	@$(WITH_JAVA) scripts/tests tests/spark
 
-check: found-java found-mosquitto lint types docs ## Run the quick checks: ruff, mypy, import directions, the site, the documentation's examples
+check: found-java found-mosquitto lint types site ## Run the quick checks: ruff, mypy, import directions, the site, the documentation's examples
 	@$(WITH_JAVA) $(PYTEST) tests/arch tests/docs
 
 fmt: dev-env ## Format the code and mend what ruff can mend
@@ -57,7 +57,12 @@ soak: found-java found-chromium found-mosquitto dev-env ## Run every test with m
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak scripts/tests --ignore tests/spark
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=soak $(PYTEST) tests/spark
 
-docs: dev-env ## Build the documentation as a site, with the API reference, into build/site
+docs: pictures site ## Take the console's pictures, and build the documentation as a site, with the API reference, into build/site
+
+pictures: found-java found-chromium dev-env
+	@$(WITH_JAVA) $(PYTEST) --golden -q tests/console/views/test_browser.py tests/spark/test_watching.py
+
+site: dev-env
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: dev-env ## Write requirements.lock anew: the newest versions that pyproject.toml allows, for every Python

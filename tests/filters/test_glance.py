@@ -35,6 +35,8 @@ def test_what_covers_is_not_passed_over_by_simple_filters(text: str, other: Filt
         ("price > 10", 'symbol = "SAP"', True),
         ("price > 10", "price = 9", True),
         ("price > 10", "price = 11", False),
+        ("price > 990", "price > 500", True),
+        ("price > 990", "price >= 989.5", False),  # near enough to be compared
         ("exists a", "a.b = 1", False),  # a parent is there where a child is
         ("x > 1", "y > 3 and y < 2", False),  # nothing matches it, so everything covers it
     ],

@@ -264,6 +264,10 @@ class QuerySet:
         # A pattern of two queries with different starts is detected twice; its composites are one result each.
         return [_result(list(same)) for _, same in groupby(detected, _rank)]
 
+    def partial(self, now: int, limit: int = 100) -> list[patterns.Partial]:
+        """The matches of patterns in progress at a time, at most so many."""
+        return self._detector.partial(now, limit)
+
     def see(self, composite: Notification, key: OrderKey) -> None:
         """Insert a composite that was detected elsewhere, after the events of its instant."""
         self._detector.feed(_occurrence(composite, key))

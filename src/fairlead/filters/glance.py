@@ -7,12 +7,12 @@ passed over in seconds that way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from fairlead.filters.constraint import Constraint, Op
 from fairlead.filters.filter import And, Filter
 from fairlead.filters.terms import Attribute
-from fairlead.model import Kind, kind_of
+from fairlead.model import Kind, kind_of, number_of
 
 __all__ = ["glance"]
 
@@ -38,8 +38,8 @@ def glance(wide: Filter) -> Callable[[Filter], bool]:
             own[name] = part
         for name, constraints in asked.items():
             mine = own.get(name)
-            if mine is None or (
-                mine.op is Op.EQ and not all(each.holds(mine.operand) for each in constraints)
+            if mine is None or not all(
+                each.holds(value) for value in _examples(mine) for each in constraints
             ):
                 return False
         return True
@@ -52,3 +52,12 @@ def _is_plain(constraint: Constraint) -> bool:
     return constraint.op in _SOME and (
         constraint.op in (Op.EQ, Op.NE, Op.EXISTS) or kind_of(constraint.operand) is Kind.NUMBER
     )
+
+
+def _examples(constraint: Constraint) -> tuple[Any, ...]:
+    """Values that a constraint matches."""
+    if constraint.op is Op.EQ:
+        return (constraint.operand,)
+    if constraint.op in (Op.GT, Op.GE):
+        return (number_of(constraint.operand) + 1,)
+    return ()

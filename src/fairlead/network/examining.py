@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Examination"]
 
-PIECE: Final = 30_000
+PIECE: Final = 20_000
 """So much a piece of a search may cost, about in microseconds. Of that cost"""
-PASSED, SCANNED, GLANCED, READ, COMPARED = 0.5, 0.5, 3.0, 8.0, 50.0
+PASSED, SCANNED, GLANCED, READ, COMPARED = 0.5, 0.5, 6.0, 10.0, 100.0
 """is an entry passed over, a text known already, a filter at a glance, a text to be made, two filters compared."""
 ROWS_MAX: Final = 500
 SHOWN_MAX: Final = 200

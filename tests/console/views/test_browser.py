@@ -20,6 +20,7 @@ from fairlead.network.addresses import Address
 from fairlead_lab.console.simulator import part
 from fairlead_lab.simulation import Scenario
 from fairlead_lab.testing import browser as browsing
+from fairlead_lab.testing.brokers import PATIENCE_S
 from fairlead_lab.testing.browser import (
     DIFFERENT_MAX,
     NARROW,
@@ -202,6 +203,40 @@ def test_filters_are_compared_while_one_writes(opened: Callable[..., Page]) -> N
     page = opened("compare")
     page.fill("#second", "price < 5")
     page.wait_for_selector("#answer h2:has-text('is disjoint from')")
+
+
+def test_dead_letters_are_handed_out_again(opened: Callable[..., Page], town: Any) -> None:
+    client = town.clients["cy"]
+    with client.subscribe("exists job", durable="worker", attempts_max=1) as jobs:
+        client.publish({"job": 7})
+        jobs.delivery(timeout=PATIENCE_S).reject(again=True, reason="cannot be read")
+        client.publish({"job": 8})
+        jobs.delivery(timeout=PATIENCE_S).accept()
+        page = opened("subscriptions")
+        page.click("[aria-label='Retry dead letters of worker']")
+        page.wait_for_selector("#durables [role=status]:has-text('worker: 1 handed out again, 0 are gone')")
+        again = jobs.delivery(timeout=PATIENCE_S)
+        assert (again.notification.get("job"), again.attempt) == (7, 1)
+        again.accept()
+    client.forget("worker")
+
+
+def test_a_pattern_shows_what_is_in_progress(opened: Callable[..., Page]) -> None:
+    page = opened("patterns")
+    page.fill("#until", "1")
+    page.wait_for_selector("#answer h2:has-text('1 match in progress')")
+    assert page.locator("#answer svg .open").count() == 1
+    usable(page)
+
+
+def test_completion_is_in_the_chosen_language(opened: Callable[..., Page]) -> None:
+    page = opened("try")
+    page.select_option("#dialect", "sql")
+    page.fill("#text", "price > 100 ")
+    page.focus("#text")
+    page.keyboard.press("End")
+    page.keyboard.press("Control+Space")
+    page.wait_for_selector("#text-choices li[data-text='AND']")
 
 
 # -- the simulator -----------------------------------------------------------------------------------------------

@@ -51,6 +51,33 @@ def read_up_to(text: str) -> tuple[int, int]:
     return text.count("\n") + 2, 0
 
 
+@pytest.mark.parametrize(
+    ("dialect", "before", "offered"),
+    [
+        ("sql", "", NAMES),
+        ("sql", "pri", ["price"]),
+        (
+            "sql",
+            "price ",
+            ["=", "<>", ">", ">=", "<", "<=", "BETWEEN", "IN (", "LIKE", "IS NULL", "IS NOT NULL"],
+        ),
+        ("sql", "price > 1 ", ["AND", "OR"]),
+        ("sql", "price > 1 a", ["AND"]),
+        ("jms", "price > 1 AND ", [*NAMES, "("]),
+        ("sql", "price BETWEEN 1 ", ["AND"]),
+        ("cesql", "EXISTS ", NAMES),
+        ("eventbridge", '{"price": [{"num', ["numeric"]),
+        ("sigma", "detection:\n  selection:\n    symbol|ends", ["endswith"]),
+        ("jsonpath", "$[?@.pr", []),
+        ("mqtt", "sport/", [*NAMES, "+", "#"]),
+    ],
+)
+def test_what_may_come_next_in_another_language_is_offered(
+    dialect: str, before: str, offered: list[str]
+) -> None:
+    assert [each.text for each in choices(before, NAMES, dialect=dialect)] == offered
+
+
 @given(filters())
 def test_what_is_offered_can_be_read_on(filter: Filter) -> None:
     """Whatever is taken, the reader of filters comes at least to its beginning."""
@@ -179,11 +206,26 @@ def test_a_pattern_is_drawn_with_its_composites() -> None:
     assert len(found.composites) == 1
     shown = patterns.answer(patterns.PATTERN, found)
     assert "1 composite" in shown
-    assert shown.count('class="constituent"') == 2
+    assert shown.count('class="constituent"') == 3  # the last one has begun another match
     assert "data:image/svg+xml;base64," in shown
     with pytest.raises(FairleadError) as error:
         patterns.detected("A followed", "")
     assert "Not a pattern" in patterns.answer("A followed", error.value)
+
+
+def test_matches_in_progress_are_what_the_events_so_far_have_begun() -> None:
+    pattern = "p: Quote as q followed by Trade as t within 1 minute"
+    found = [patterns.detected(pattern, patterns.SAMPLE, until=until) for until in range(5)]
+    began = [[[each.notification.id for _, each in one.constituents] for one in all.partial] for all in found]
+    assert began[:2] == [[], [["1"]]]
+    assert ["3"] in began[3]
+    assert ["1"] not in began[4]  # its minute is over
+    assert [len(each.composites) for each in found] == [0, 0, 1, 1, 1]
+    assert found[1].partial[0].awaited == ("t",)
+    shown = patterns.answer(pattern, found[1])
+    assert "1 match in progress" in shown
+    assert 'class="span open"' in shown
+    assert "Nothing has begun" in patterns.answer(pattern, found[0])
 
 
 def test_a_scope_graph_is_drawn_checked_and_asked() -> None:

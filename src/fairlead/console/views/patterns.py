@@ -19,8 +19,8 @@ from fairlead.console.views.shell import (
     section,
     table,
 )
-from fairlead.console.views.trying import TEXT_MAX, Event, events_in
-from fairlead.correlation.patterns import Automaton, Pattern, drawing, parse, render
+from fairlead.console.views.trying import EVENTS_MAX, TEXT_MAX, Event, events_in
+from fairlead.correlation.patterns import Automaton, Partial, Pattern, drawing, parse, render
 from fairlead.correlation.patterns.building import render_python
 from fairlead.correlation.patterns.core import render_core
 from fairlead.correlation.queries import Query, QuerySet
@@ -29,13 +29,15 @@ from fairlead.errors import FairleadError
 from fairlead.filters import Schema
 from fairlead.markup import Markup, joined, tag
 from fairlead.matching import engine_named
-from fairlead.model import Notification
+from fairlead.model import Instant, Notification
 
 __all__ = ["Detected", "answer", "detected", "patterns"]
 
 COMPOSITES_MAX: Final = 50
 TIMED_MAX: Final = 12
-"""So many composites are below the time line."""
+"""So many composites are below the time line, and so many matches in progress."""
+PARTIAL_MAX: Final = 200
+SHOWN_MAX: Final = 20
 SAMPLE: Final = """\
 {"id": "1", "time": "2026-03-02T09:00:00Z", "type": "Quote", "symbol": "IBM", "price": 101}
 {"id": "2", "time": "2026-03-02T09:00:20Z", "type": "Trade", "symbol": "IBM"}
@@ -53,10 +55,17 @@ class Detected:
     events: Sequence[Event]
     composites: Sequence[Notification]
     is_cut: bool
+    partial: Sequence[Partial] = ()
+    """The matches in progress behind the last event."""
+    now: int = 0
+    """The time of that event."""
 
 
-def detected(text: str, events: str, schema: Schema | None = None) -> Detected:
-    """A pattern detected in the total order, as `fairlead detect` does. FairleadError, if it is none."""
+def detected(text: str, events: str, schema: Schema | None = None, *, until: int | None = None) -> Detected:
+    """A pattern detected in the total order, as `fairlead detect` does. FairleadError, if it is none.
+
+    `until` is how many of the events there are so far; of all, that is the end, and all deadlines pass.
+    """
     if len(text) > TEXT_MAX:
         raise FairleadError(f"a text of more than {TEXT_MAX:,} characters")
     pattern = parse(text, schema)
@@ -66,11 +75,22 @@ def detected(text: str, events: str, schema: Schema | None = None) -> Detected:
         if event.notification is not None:
             queue.add(event.notification)
     queue.close()
-    standing = QuerySet(lambda: engine_named("brute"))
-    standing.add("p", Query(pattern))
-    results = standing.results(queue.release(), queue.watermark)
+    order = list(queue.release())
+    so_far = order if until is None else order[:until]
+    now = so_far[-1][0].time if so_far else 0
+    standing = _standing(pattern)
+    results = standing.results(so_far, queue.watermark if until is None or until >= len(order) else now + 1)
     found = [each.notification for each in islice(results, COMPOSITES_MAX + 1)]
-    return Detected(pattern, given, found[:COMPOSITES_MAX], len(found) > COMPOSITES_MAX)
+    looking = _standing(pattern)
+    looking.advance(so_far, now + 1)
+    partial = looking.partial(now, PARTIAL_MAX)
+    return Detected(pattern, given, found[:COMPOSITES_MAX], len(found) > COMPOSITES_MAX, partial, now)
+
+
+def _standing(pattern: Pattern) -> QuerySet:
+    made = QuerySet(lambda: engine_named("brute"))
+    made.add("p", Query(pattern))
+    return made
 
 
 # -- the view ----------------------------------------------------------------------------------------------------
@@ -82,6 +102,12 @@ def patterns() -> Markup:
         "patterns",
         editor("text", "Pattern", PATTERN, rows=3),
         editor("events", "Events, one in each line as JSON", SAMPLE, rows=7),
+        tag(
+            "div",
+            tag("label", "Only the first so many events (empty: all)", for_="until"),
+            tag("input", id="until", name="until", type="number", min=0, max=EVENTS_MAX, autocomplete="off"),
+            class_="field",
+        ),
         tag("button", "Detect", type="submit"),
     )
 
@@ -106,6 +132,7 @@ def answer(text: str, result: Detected | FairleadError) -> Markup:
             if found.composites
             else empty("The pattern does not occur in these events."),
         ),
+        _progress(found),
         section(
             "The automaton",
             picture(drawing.svg(Automaton(pattern)), f"The detection automaton of {pattern.name}"),
@@ -119,6 +146,28 @@ def answer(text: str, result: Detected | FairleadError) -> Markup:
                 ),
             ),
         ),
+    )
+
+
+def _progress(found: Detected) -> Markup:
+    """The matches that have begun and may still be completed."""
+    title = f"{counted(len(found.partial), 'match', 'matches')} in progress"
+    if not found.partial:
+        return section(title, empty("Nothing has begun that could still be completed."))
+    rows = [
+        (
+            chr(ord("a") + at % 26),
+            ", ".join(f"{step}: {occurrence.notification.id}" for step, occurrence in each.constituents),
+            " or ".join(each.awaited) or "time",
+            "–" if each.until is None else str(Instant(each.until)),
+        )
+        for at, each in enumerate(found.partial[:SHOWN_MAX])
+    ]
+    more = len(found.partial) - len(rows)
+    return section(
+        title,
+        table(("match", "has taken", "waits for", "until"), rows, caption="Behind the last event"),
+        tag("p", f"and {more:,} more", class_="note") if more > 0 else None,
     )
 
 
@@ -150,35 +199,47 @@ def _constituents(composite: Notification) -> list[Mapping[str, Any]]:
 
 
 def _time_line(found: Detected) -> Markup | None:
-    """The events along time, and below them a bar for each composite with its constituents."""
+    """The events along time; below them a bar for each composite with its constituents, and an open one for each
+    match in progress, as far as it has come."""
     times = {
         str(event.notification.id): event.notification.time.microseconds
         for event in found.events
         if event.notification is not None and event.notification.time is not None
     }
-    if not times or not found.composites:
+    if not times or not (found.composites or found.partial):
         return None
     start = min(times.values())
     length = max(max(times.values()) - start, 1)
 
     def x(time: int) -> float:
-        return 20 + 760 * (time - start) / length
+        return 20 + 760 * (min(time, start + length) - start) / length
 
+    composites = [
+        (str(at), [times[each["id"]] for each in _constituents(composite) if each["id"] in times], None)
+        for at, composite in enumerate(found.composites[:TIMED_MAX], 1)
+    ]
+    partial = [
+        (chr(ord("a") + at), [occurrence.end for _, occurrence in each.constituents], found.now)
+        for at, each in enumerate(found.partial[:TIMED_MAX])
+    ]
     rows: list[Markup] = []
-    for at, composite in enumerate(found.composites[:TIMED_MAX]):
-        spots = [x(times[each["id"]]) for each in _constituents(composite) if each["id"] in times]
+    for at, (name, spots, until) in enumerate([*composites, *partial]):
         if spots:
             y = 50 + 18 * at
-            rows.append(tag("line", x1=min(spots), x2=max(spots), y1=y, y2=y, class_="span"))
-            rows += (tag("circle", cx=spot, cy=y, r=4, class_="constituent") for spot in spots)
-            rows.append(tag("text", str(at + 1), x=4, y=y + 4))
+            last, kind = (max(spots), "span") if until is None else (max([*spots, until]), "span open")
+            rows.append(tag("line", x1=x(min(spots)), x2=x(last), y1=y, y2=y, class_=kind))
+            rows += (tag("circle", cx=x(spot), cy=y, r=4, class_="constituent") for spot in spots)
+            rows.append(tag("text", name, x=4, y=y + 4))
     return tag(
         "svg",
         tag("line", x1=20, x2=780, y1=24, y2=24, class_="axis"),
-        *(tag("circle", cx=x(time), cy=24, r=5, class_="event") for time in times.values()),
+        *(
+            tag("circle", cx=x(time), cy=24, r=5, class_="event" if time <= found.now else "event later")
+            for time in times.values()
+        ),
         *rows,
-        viewBox=f"0 0 800 {56 + 18 * min(len(found.composites), TIMED_MAX)}",
+        viewBox=f"0 0 800 {56 + 18 * (len(composites) + len(partial))}",
         role="img",
-        aria_label=f"{len(times)} events along time, and the composites below them",
+        aria_label=f"{len(times)} events along time, and the composites and matches in progress below them",
         class_="times",
     )

@@ -200,7 +200,9 @@ class _Views:
         def answered() -> list[dict[str, object]]:
             declared = () if network.schema is None else network.schema.attributes
             names = dict.fromkeys([*names_in(events_in(given.get("events", ""))), *declared])
-            return trial.completion(choices(given.get("before", ""), names, network.schema))
+            return trial.completion(
+                choices(given.get("before", ""), names, network.schema, given.get("dialect", ""))
+            )
 
         return json_response(await self._texts.run(answered))
 
@@ -232,7 +234,7 @@ class _Views:
         def answered() -> Markup:
             try:
                 found: patterns.Detected | FairleadError = patterns.detected(
-                    text, given.get("events", ""), network.schema
+                    text, given.get("events", ""), network.schema, until=_until(given.get("until", ""))
                 )
             except FairleadError as error:
                 found = error
@@ -347,6 +349,10 @@ def _query(given: Mapping[str, str]) -> subscriptions.Query:
         listed,
         looked,
     )
+
+
+def _until(text: str) -> int | None:
+    return _count(text) if text.strip() else None
 
 
 def _count(text: str) -> int:

@@ -6,7 +6,7 @@ Pure functions. The law: each answer is that of the command line (`fairlead filt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Final
@@ -88,7 +88,38 @@ class Choice:
     kind: str
 
 
-def choices(before: str, names: Iterable[str], schema: Schema | None = None) -> list[Choice]:
+_SQL: Final = ("=", "<>", ">", ">=", "<", "<=", "BETWEEN", "IN (", "LIKE", "IS NULL", "IS NOT NULL")
+_AFTER_A_NAME: Final[Mapping[str, Sequence[str]]] = {
+    "sql": _SQL,
+    "jms": _SQL,
+    "cesql": ("=", "!=", ">", ">=", "<", "<=", "IN (", "LIKE"),
+}
+"""The operators of languages that are read word by word."""
+_AFTER_ALL: Final[Mapping[str, Sequence[str]]] = {
+    "sql": ("AND", "OR"),
+    "jms": ("AND", "OR"),
+    "cesql": ("AND", "OR", "XOR"),
+}
+_WORDS: Final[Mapping[str, Sequence[str]]] = {
+    "eventbridge": (
+        *("prefix", "suffix", "anything-but", "numeric", "exists", "equals-ignore-case", "wildcard"),
+        *("cidr", "$or"),
+    ),
+    "sigma": (
+        *("detection", "condition", "selection", "contains", "startswith", "endswith", "re", "cidr"),
+        *("all", "and", "or", "not"),
+    ),
+    "jsonpath": ("length(", "count(", "match(", "search("),
+    "mqtt": ("+", "#"),
+    "nats": ("*", ">"),
+}
+"""The words of documents and paths, which may stand in many places."""
+_A_NAME: Final = re.compile(r"(?:^|\(|\b(?:and|or|not|xor)\b)\s*[\w.]+\s+$", re.IGNORECASE)
+
+
+def choices(
+    before: str, names: Iterable[str], schema: Schema | None = None, dialect: str = OWN
+) -> list[Choice]:
     """Choices of what may follow a text, as the reader of filters expects it. `names`: the known attributes.
 
     A word that is begun is completed; `names` are offered where a constraint or a name may stand.
@@ -97,18 +128,52 @@ def choices(before: str, names: Iterable[str], schema: Schema | None = None) -> 
         return []
     found = _WORD.search(before)
     begun = found[0] if found else ""
+    rest = before[: len(before) - len(begun)]
+    own = dialect in ("", OWN)
+    words = _own_words(rest, names, schema) if own else _words_of(dialect, rest, names)
+    typed = begun if own else begun.casefold()
+    fitting = dict.fromkeys(
+        each
+        for each in words
+        if (each[0] if own else each[0].casefold()).startswith(typed)
+        and (each[0] != begun or each[1] != "attribute")
+    )
+    return [Choice(text, len(begun), kind) for text, kind in fitting if text != begun][:CHOICES_MAX]
+
+
+def _own_words(rest: str, names: Iterable[str], schema: Schema | None) -> list[tuple[str, str]]:
     words: list[tuple[str, str]] = []
-    for expected in _expected(before[: len(before) - len(begun)], schema):
+    for expected in _expected(rest, schema):
         if expected.startswith("a constraint") or expected == "a name":
             words += ((name, "attribute") for name in names)
             if expected != "a name":
                 words += (("exists", "operator"), ("absent", "operator"))
         elif not _EXAMPLE.match(expected):
             words.append((expected, "operator"))
-    fitting = dict.fromkeys(
-        each for each in words if each[0].startswith(begun) and (each[0] != begun or each[1] != "attribute")
-    )
-    return [Choice(text, len(begun), kind) for text, kind in fitting if text != begun][:CHOICES_MAX]
+    return words
+
+
+def _words_of(dialect: str, rest: str, names: Iterable[str]) -> list[tuple[str, str]]:
+    """The words that may come next in another language, as its reader expects them."""
+    known = [(name, "attribute") for name in names]
+    if dialect in _WORDS:
+        return [*known, *((word, "operator") for word in _WORDS[dialect])]
+    if not rest.strip():
+        return known
+    try:
+        read(dialect, rest)
+    except FilterSyntaxError as error:
+        words: list[tuple[str, str]] = []
+        for expected in error.expected:
+            if expected in ("a name", "a value"):
+                words += known
+            elif not _EXAMPLE.match(expected) and expected != "the end":
+                words.append((expected, "operator"))
+        return words
+    except FairleadError:
+        return []
+    following = _AFTER_A_NAME if _A_NAME.search(rest) else _AFTER_ALL
+    return [(word, "operator") for word in following.get(dialect, ())]
 
 
 def _expected(before: str, schema: Schema | None) -> Sequence[str]:

@@ -21,6 +21,7 @@
     instance     one automaton on one stream: the matches in progress, and their state
     sharing      patterns that share an automaton, and automata that share a look-up
     reporting    the composites of matches
+    partial      matches in progress, for whoever looks
     handover     the state of a detector as JSON
     lines        chains of steps, matched over columns without an object for an event
     levels       who sees whose composites, and so stands above them
@@ -132,5 +133,16 @@ from fairlead.correlation.patterns.composites import Composite
 from fairlead.correlation.patterns.detector import Detector
 from fairlead.correlation.patterns.language import parse, render
 from fairlead.correlation.patterns.model import Pattern, Take
+from fairlead.correlation.patterns.partial import Partial
 
-__all__ = ["Automaton", "Composite", "Detector", "Occurrence", "Pattern", "Take", "parse", "render"]
+__all__ = [
+    "Automaton",
+    "Composite",
+    "Detector",
+    "Occurrence",
+    "Partial",
+    "Pattern",
+    "Take",
+    "parse",
+    "render",
+]

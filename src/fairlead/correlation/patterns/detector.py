@@ -39,6 +39,7 @@ from fairlead.correlation.patterns.handover import Progress, decoded, encoded
 from fairlead.correlation.patterns.instance import Instance, MemberState, Seen
 from fairlead.correlation.patterns.levels import Maker, Seeing, leveled
 from fairlead.correlation.patterns.model import PARTIAL, UNNAMED, Pattern, atoms
+from fairlead.correlation.patterns.partial import Partial, partials
 from fairlead.correlation.patterns.reporting import in_order, report
 from fairlead.correlation.patterns.sharing import Concerned, Entry, Group, Key, SharedPattern
 from fairlead.errors import FilterError
@@ -114,6 +115,17 @@ class Detector(Kernel[Pattern, Composite]):
             extent = extent_of(instance.in_progress)
             nodes, matches = nodes + extent.nodes, matches + extent.matches
         return Extent(nodes, matches)
+
+    def partial(self, now: int, limit: int = 100) -> list[Partial]:
+        """The matches in progress at a time, at most so many: for whoever looks at the detector."""
+        found: list[Partial] = []
+        for group in self._groups():
+            for entry in group.entries:
+                for _, instance in group.instances(entry):
+                    found += partials(entry.automaton, instance, now, limit - len(found))
+                    if len(found) >= limit:
+                        return found
+        return found
 
     @property
     def given_up(self) -> int:

@@ -53,7 +53,8 @@ function completing(field) {
     close();
     const number = asked;
     const events = document.getElementById("events");
-    const body = new URLSearchParams({ before: field.value.slice(0, field.selectionStart), events: events ? events.value : "" });
+    const dialect = document.getElementById(`${field.id}_dialect`) || document.getElementById("dialect");
+    const body = new URLSearchParams({ dialect: dialect ? dialect.value : "", before: field.value.slice(0, field.selectionStart), events: events ? events.value : "" });
     const answer = await fetch("/console/complete", { method: "POST", body });
     if (!answer.ok || number !== asked || document.activeElement !== field) return;
     const found = await answer.json();
