@@ -98,7 +98,7 @@ def usable(page: Page) -> None:
 
 
 def looks_as_documented(page: Page, name: str, *, golden: bool) -> None:
-    """The window is that of the documentation's picture, with a tolerance; `golden`: it becomes it, if it differs."""
+    """The window is that of the documentation's picture, with a tolerance; `golden`: it becomes the picture."""
     taken = Image.open(BytesIO(page.screenshot())).convert("RGB")
     path: Path = PICTURES / f"{name}.png"
     if golden and (not path.exists() or difference(Image.open(path).convert("RGB"), taken) > SAME_MAX):

@@ -19,7 +19,10 @@ __all__ = ["COUNTERS", "broker", "destination", "graph", "link", "overlay", "rea
 
 COUNTERS: Final = ("published", "received", "delivered", "relayed", "dropped")
 """The counters whose rates are shown."""
+FIRST_MAX: Final = 20
+"""So many entries of a routing table are shown with its broker."""
 ENTRIES_MAX: Final = 100
+"""So many filters of a link."""
 REASONS_MAX: Final = 20
 SHOWN_MAX: Final = 50
 SEARCH_S: Final = 3.0
@@ -132,7 +135,7 @@ async def broker(network: Network, name: str) -> Markup:
         return section(name, tag("p", badge("away", "bad"), " ", seen.problem), note=seen.url)
     try:
         async with network.asking(name) as ask:
-            entries = await ask("find", whose="all", room=ENTRIES_MAX)
+            entries = await ask("find", whose="all", room=FIRST_MAX)
             clients = await ask("clients")
     except (FairleadError, OSError) as error:
         return section(name, fault(error if isinstance(error, FairleadError) else FairleadError(str(error))))
@@ -382,7 +385,6 @@ async def _direction(network: Network, source: str, target: str) -> Markup:
         for text, _ in sorted(found)
     ]
     return joined(
-        tag("h3", title),
         table(("what matches", "is there for"), rows, caption=title),
         tag("p", "and more", class_="note") if is_more else None,
     )

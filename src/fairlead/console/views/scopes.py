@@ -212,8 +212,8 @@ def draft(report: Mapping[str, Any], fields: Mapping[str, str], schema: Schema |
         section(
             "What it changes",
             table(
-                ("sign", "change"),
-                [(each.sign, str(each)) for each in found],
+                ("is", "change"),
+                [(each.sign, f"{each.subject}{': ' if each.detail else ''}{each.detail}") for each in found],
                 caption="What the draft changes",
             ),
             _apply(text, report)
@@ -356,6 +356,8 @@ def _differences(graph: Scopes, other: str, schema: Schema | None) -> Markup | N
     return section(
         "Compared",
         table(
-            ("sign", "change"), [(each.sign, str(each)) for each in found], caption="What the draft changes"
+            ("is", "change"),
+            [(each.sign, f"{each.subject}{': ' if each.detail else ''}{each.detail}") for each in found],
+            caption="What the draft changes",
         ),
     )
