@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fairlead.bus.handles import Subscription
@@ -146,8 +147,8 @@ class Scoped:
             validity = self._validity
             matching = [id for id in matching if id not in validity or key in validity[id]]
         by_id = self._registry.by_id
-        sees = self.running.plan_at(key).seer(notification, notification.producer)
-        ids = [id for id in matching if sees(by_id[id].subscriber)]
+        seer = self.running.plan_at(key).seer(notification, notification.producer)
+        ids = [*compress(matching, seer.each([by_id[id].subscriber for id in matching]))]
         self._published(notification, key)
         self._handing_over.pending.extend(self._registry.handovers(notification, ids, key))
         return [(failures, notification)] if failures else []

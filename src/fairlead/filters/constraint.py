@@ -84,6 +84,9 @@ COMPARABLE: Final = ORDERED | {
 KIND_NAMES: Final = {kind.value: kind for kind in Kind if kind not in (Kind.ABSENT, Kind.NAN, Kind.NULL)}
 """The kinds that `is` can ask for besides the types of the schema: `price is number`."""
 
+_PLAIN: Final = frozenset({int, float})
+_EXACT_BELOW: Final = 2.0**53
+
 _SETS: Final = frozenset({Op.SUBSET, Op.SUPERSET, Op.DISJOINT, Op.OVERLAPS})
 _ORDER: Final = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
 _RANGES: Final = frozenset({Op.IN_RANGE, Op.NOT_IN_RANGE})
@@ -98,6 +101,9 @@ class Constraint(Filter):
     op: Op
     operand: Any = None
     key: Key = field(init=False, repr=False)
+    _bound: Any = field(init=False, repr=False, default=...)
+    """The operand as a float, where ints and floats compare with that one as they do with the operand; None: there
+    is none; ...: nobody has asked."""
 
     def __post_init__(self) -> None:
         operand = _checked(self.op, self.operand)
@@ -109,6 +115,13 @@ class Constraint(Filter):
 
     def holds(self, value: Any) -> bool:
         """Whether a value (or ABSENT) satisfies the constraint."""
+        if type(value) in _PLAIN:  # the common case, without numbers in canonical form
+            bound = self._bound
+            if bound is ...:
+                bound = _float_of(self.op, self.operand)
+                object.__setattr__(self, "_bound", bound)
+            if bound is not None:
+                return bool(COMPARED[self.op](value, bound))
         return HOLDS[self.op](value, self.operand)
 
     def __eq__(self, other: object) -> bool:
@@ -116,6 +129,20 @@ class Constraint(Filter):
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def _float_of(op: Op, operand: Any) -> float | None:
+    """The float that stands for an operand in comparisons with ints and floats.
+
+    A float is the number of its shortest decimal. Among floats these have the floats' order, and below 2**53 a
+    float that is no integer has its decimal between the same integers. NaN is neither less nor more, nor equal.
+    """
+    if (op is not Op.EQ and op not in _ORDER) or kind_of(operand) is not Kind.NUMBER:
+        return None
+    if not -_EXACT_BELOW < operand < _EXACT_BELOW:
+        return None
+    bound = float(operand)
+    return bound if number_of(bound) == operand else None
 
 
 # -- what each operator means ------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ def _filters(crossing: Crossing) -> tuple[Filter, ...] | None:
 class Ancestry(NamedTuple):
     """The ancestry of a component: all scopes above it, superscopes first, and its own superscopes."""
 
-    above: tuple[str, ...]
+    above: tuple[tuple[str, tuple[Parent, ...]], ...]
+    """Each with its own superscopes."""
     parents: tuple[Parent, ...]
     opened: frozenset[str]
     """The scopes from which only open edges lead down here; a scope is one of its own."""
@@ -259,9 +260,9 @@ class ScopePlan:
         for parent in ancestry.parents:
             if passes(parent.out_filters):
                 inside.add(parent.scope)
-        for name in reversed(ancestry.above):
+        for name, parents in reversed(ancestry.above):
             if name in inside:
-                for parent in self.parents(name):
+                for parent in parents:
                     if parent.scope not in inside and passes(parent.out_filters):
                         inside.add(parent.scope)
         return inside
@@ -315,7 +316,8 @@ class ScopePlan:
                 outside_exact = outside_exact and upper.outside_exact
             elif parent.out_filters is not None:
                 outside_exact = False
-        return Ancestry(tuple(reversed(above)), parents, opened, exact, outside, outside_exact)
+        scopes = tuple((scope, self.parents(scope)) for scope in reversed(above))
+        return Ancestry(scopes, parents, opened, exact, outside, outside_exact)
 
     def seer(self, notification: Notification, publisher: str, advertised: Filter | None = None) -> Seer:
         """The predicate whether a component sees a notification; `relevant`: filters alone decide that."""
@@ -354,20 +356,29 @@ class Seer:
 
     def __call__(self, name: str) -> bool:
         """Whether a component sees it."""
-        plan = self._plan
-        ancestry = plan._ancestries.get(name) or plan._ancestry(name)
-        if name == self._publisher or not ancestry.opened.isdisjoint(self._inside):
-            return True
-        return False if ancestry.exact else self._asks_above(ancestry)
+        return self.each((name,))[0]
+
+    def each(self, names: Iterable[str]) -> list[bool]:
+        """Whether each of some components sees it."""
+        plan, inside, publisher = self._plan, self._inside, self._publisher
+        known, found = plan._ancestries, []
+        for name in names:
+            ancestry = known.get(name) or plan._ancestry(name)
+            found.append(
+                not ancestry.opened.isdisjoint(inside)
+                or name == publisher
+                or (not ancestry.exact and self._asks_above(ancestry))
+            )
+        return found
 
     def _asks_above(self, ancestry: Ancestry) -> bool:
-        visible, parents = self._visible, self._plan.parents
+        visible, passes = self._visible, self._passes
         if visible is None:
             visible = self._visible = dict.fromkeys(self._inside, True)
-        for scope in ancestry.above:  # superscopes first, so that each is known when it is asked for
+        for scope, parents in ancestry.above:  # superscopes first, so that each is known when it is asked for
             if scope not in visible:
-                visible[scope] = _enters(parents(scope), visible, self._passes)
-        return _enters(ancestry.parents, visible, self._passes)
+                visible[scope] = _enters(parents, visible, passes)
+        return _enters(ancestry.parents, visible, passes)
 
 
 class _Passing:
@@ -382,11 +393,11 @@ class _Passing:
     def __call__(self, filters: tuple[Filter, ...] | None) -> bool:
         if filters is None:
             return False
+        known = self.known
         for filter in filters:
             key = id(filter)  # the graph keeps its filters alive; comparing them would cost more
-            verdict = self.known.get(key)
-            if verdict is None:
-                verdict = self.known[key] = filter.matches(self.notification)
+            if (verdict := known.get(key)) is None:
+                verdict = known[key] = filter.matches(self.notification)
             if not verdict:
                 return False
         return True
@@ -395,6 +406,7 @@ class _Passing:
 def _enters(parents: tuple[Parent, ...], visible: dict[str, bool], passes: _Passing) -> bool:
     """Whether a notification comes in over one of the edges."""
     for parent in parents:  # a loop: `any` with a generator costs more than what it asks
-        if visible[parent.scope] and (parent.in_filters == () or passes(parent.in_filters)):
+        scope, _, _, _, _, filters = parent
+        if visible[scope] and (filters == () or passes(filters)):
             return True
     return False
