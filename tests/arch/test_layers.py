@@ -96,7 +96,7 @@ HOMES: dict[str, frozenset[str]] = {
     "jwt": frozenset({"security", "testing"}),
     "cryptography": frozenset({"security"}),
     "rich": frozenset({"cli"}),
-    **dict.fromkeys(("aiomqtt", "mqtt5", "paho"), frozenset({"mqtt"})),
+    **dict.fromkeys(("aiomqtt", "mqtt5", "paho"), frozenset({"mqtt", "testing"})),
     "psycopg": frozenset({"spark"}),
     "opentelemetry": frozenset({"telemetry", "testing"}),
     **dict.fromkeys(("confluent_kafka", "fastavro"), frozenset({"kafka", "testing"})),

@@ -25,6 +25,7 @@ LEAVES = (
         'not kind = "a"',
     ),
     *('place = "a"', 'place in {"b"}', "x > 1", "x < 1", "exists kind", "true"),
+    *("x >= 1", "x <= 1", "x > 2", "x = 1", "x = 1.5", "x = true", 'x > "a"', "exists x"),
 )
 filters = st.recursive(
     st.sampled_from(LEAVES).map(parse),
@@ -56,7 +57,7 @@ def test_every_filter_that_overlaps_a_request_is_a_candidate(question: Question,
 
 @given(filters, filters)
 def test_what_plainly_covers_covers(limit: Filter, request: Filter) -> None:
-    assert not plainly_covers(limit, texts_of(request)) or covers(limit, request)
+    assert not plainly_covers(limit, request, texts_of(request)) or covers(limit, request)
 
 
 def test_what_is_of_another_label_or_depends_on_predicates_is_not_joined() -> None:

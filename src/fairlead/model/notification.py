@@ -192,6 +192,18 @@ class Notification:
             kept.published = published._replace(record=record, beside=beside)
         return replace(self, attributes=kept, document=None)
 
+    def only(self, names: frozenset[str]) -> Notification:
+        """The same with these attributes alone, in its content, too; as `without` all others."""
+        published = self.attributes.published
+        every = [self.attributes, *(() if published is None else (published.record, published.beside))]
+        if self.document is None and all(_top(name) in names for fields in every for name in fields):
+            return self
+        kept = Record(_only(self.attributes, names))
+        if published is not None and published.is_read_alone:
+            record, beside = _only(published.record, names), _only(published.beside, names)
+            kept.published = published._replace(record=record, beside=beside)
+        return replace(self, attributes=kept, document=None)
+
     # -- attributes ----------------------------------------------------------------------------------------
 
     def get(self, name: str, default: Any = ABSENT) -> Any:
@@ -225,7 +237,17 @@ class Notification:
 
 def _without(fields: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
     """The fields whose names do not begin with one of these."""
-    return {name: value for name, value in fields.items() if check_name(name).split(".")[0] not in names}
+    return {name: value for name, value in fields.items() if _top(name) not in names}
+
+
+def _only(fields: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """The fields whose names begin with one of these."""
+    return {name: value for name, value in fields.items() if _top(name) in names}
+
+
+def _top(name: str) -> str:
+    """The first step of a name."""
+    return check_name(name).split(".")[0]
 
 
 _JSON_SCALARS: Final = frozenset({type(None), bool, int, float, str})

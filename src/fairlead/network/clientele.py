@@ -48,7 +48,7 @@ __all__ = ["Clientele"]
 
 CHANGES: Final = (wire.Subscribe, wire.Unsubscribe, wire.Advertise, wire.Unadvertise)
 """Requests that change what neighbours have to know."""
-ASKED_BY: Final[dict[What, str]] = {"wants": "publish", "offers": "subscribe"}
+ACTION_OF: Final[dict[What, str]] = {"wants": "publish", "offers": "subscribe"}
 """By what a client asks, the action that it has to be allowed."""
 COMPARED_AT_ONCE: Final = 20_000
 """The number of routing entries compared in one turn to answer producers whether there are subscribers."""
@@ -414,7 +414,7 @@ class Clientele:
                     session.listens[id] = (requested, filter, anyone)
                     self._unsure[session, id] = None
             for id, (what, requested, _, answer) in [*session.discoveries.items()]:
-                asked = self._guard.visible(session.client, requested, now, ASKED_BY[what])
+                asked = self._guard.visible(session.client, requested, now, ACTION_OF[what])
                 session.discoveries[id] = what, requested, asked, answer
                 self._unsure[session, id] = None  # hidden attributes may be others, too
             self.quenching.end(session)
@@ -472,7 +472,7 @@ class Clientele:
             session.tell(wire.Done(message.number))
             return
         filter = self._filter(session, message.filter, now)
-        asked = self._guard.listened(session, filter, now, ASKED_BY[what])
+        asked = self._guard.listened(session, filter, now, ACTION_OF[what])
         answer = self._discovered(session, what, asked)
         if message.id:
             session.discoveries[message.id] = what, filter, asked, answer

@@ -169,8 +169,8 @@ class Access(Rule):
         if not source or self._policy.has_predicates:
             return self.depends
         rights = self._rights.get(source)
-        if rights is None or rights.names.get("administers"):  # statements are no cells
-            return _UNKNOWN
+        if rights is None or rights.names.get("administers") or (self._policy.has_forms and rights.forms):
+            return _UNKNOWN  # statements are no cells, and what is published is another notification
         held = self._depends_on.get(source)
         if held is None or held[0] is not rights:
             filters = (each.filter for each in rights.grants["publish"])
@@ -184,6 +184,12 @@ class Access(Rule):
         if is_own or self.rights(who, now).owns("producers", producer):
             return None
         return Refusal(f"the producer {producer!r} is not yours", error=Forbidden)
+
+    def form(self, who: str, notification: Notification, now: int) -> Notification:
+        if not self._policy.has_forms or is_of_scopes(notification.producer):
+            return notification
+        rights = self.rights(who, now)
+        return rights.formed(notification, now) if rights.forms else notification
 
     def admit(self, who: str, notification: Notification, now: int) -> Refusal | None:
         rights = self.rights(who, now)

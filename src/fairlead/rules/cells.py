@@ -180,7 +180,12 @@ class Plain:
 
     def __call__(self, *each: dict[str, Any]) -> bool:
         names: set[str] = set().union(*each)  # by the hashes that the dictionaries have
-        return names <= self._known or all(map(self._look_at, each))
+        names -= self._known
+        if not names <= SPECIAL.keys():
+            return all(map(self._look_at, each))
+        return all(
+            all(map(SPECIAL[name], [fields[name] for fields in each if name in fields])) for name in names
+        )
 
     def _look_at(self, fields: dict[str, Any]) -> bool:
         special = SPECIAL.keys() & fields.keys()

@@ -120,6 +120,13 @@ class Rule:
         """Why this client may not publish this at this time, in microseconds; None where it may. Pure."""
         return None
 
+    def form(self, who: str, notification: Notification, now: int) -> Notification:
+        """A client's publication in the form in which it is published. Pure; a form of a form is that form.
+
+        A rule that has forms says of those clients that it is `volatile` (`depends_for`).
+        """
+        return notification
+
     def disown(self, who: str, producer: str, now: int) -> Refusal | None:
         """Why this client may not publish under this producer, whatever it publishes; None where it may. Pure.
 

@@ -66,7 +66,7 @@ class Seam:
             "_intercepting",
             "_marking",
         ),
-        *("_narrowing", "_resolving", "_route", "channels", "learns_from", "rules"),
+        *("_narrowing", "_resolving", "_route", "_shaping", "channels", "learns_from", "rules"),
     )
 
     def __init__(self, route: Callable[[Notification, str], Route], rules: Iterable[Rule] = ()) -> None:
@@ -77,6 +77,7 @@ class Seam:
         self._intercepting = [each for each in self.rules if type(each).intercept is not Rule.intercept]
         self._admitting = [each for each in self.rules if type(each).admit is not Rule.admit]
         self._disowning = [each for each in self.rules if type(each).disown is not Rule.disown]
+        self._shaping = [each for each in self.rules if type(each).form is not Rule.form]
         self._narrowing = [each for each in self.rules if type(each).narrow is not Rule.narrow]
         self._counting = [each for each in self.rules if type(each).published is not Rule.published]
         self._hiding = [each for each in self.rules if type(each).hidden is not Rule.hidden]
@@ -111,6 +112,8 @@ class Seam:
             notification = replace(notification, producer=who)
         if self._disowning and (disowned := self.disown(who, notification.producer, now)) is not None:
             return disowned
+        for rule in self._shaping:
+            notification = rule.form(who, notification, now)
         for rule in self._admitting:
             refusal = rule.admit(who, notification, now)
             if refusal is not None:

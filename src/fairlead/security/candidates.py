@@ -7,13 +7,35 @@ those of one label that are nothing but such a constraint are joined: `symbol in
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from operator import ge, gt, le, lt
+from typing import Any, Final
 
 from fairlead.filters import And, Constraint, Filter, Op, Or
 from fairlead.filters.terms import Attribute
 from fairlead.model import Multi
 
 __all__ = ["Candidates", "plainly_covers", "texts_of"]
+
+_NUMBERS: Final = (int, Decimal)
+_PRESENT: Final = (Op.EXISTS, Op.EQ, Op.GT, Op.GE, Op.LT, Op.LE)
+"""Operators that hold for nothing that is absent."""
+_WITHIN: Final[Mapping[tuple[Op, Op], Callable[[Any, Any], bool]]] = {
+    (Op.GT, Op.EQ): gt,
+    (Op.GT, Op.GT): ge,
+    (Op.GT, Op.GE): gt,
+    (Op.GE, Op.EQ): ge,
+    (Op.GE, Op.GT): ge,
+    (Op.GE, Op.GE): ge,
+    (Op.LT, Op.EQ): lt,
+    (Op.LT, Op.LT): le,
+    (Op.LT, Op.LE): lt,
+    (Op.LE, Op.EQ): le,
+    (Op.LE, Op.LT): le,
+    (Op.LE, Op.LE): le,
+}
+"""By the operators of a limit and of a request: how the request's number has to compare with the limit's."""
 
 
 class Candidates:
@@ -53,14 +75,18 @@ class Candidates:
             kept[number] = Constraint(Attribute(name), Op.IN, Multi(sorted(some)))
         return kept
 
-    def of(self, request: Filter) -> Sequence[tuple[int, Filter]]:
-        """The filters that may overlap a request, in their order, each with its number."""
-        requested, found = texts_of(request), {each: self._filters[each][1] for each in self._others}
+    def of(
+        self, request: Filter, texts: Mapping[str, frozenset[str]] | None = None
+    ) -> Sequence[tuple[int, Filter]]:
+        """The filters that may overlap a request, in their order, each with its number; `texts` are those of the
+        request, where they are known."""
+        requested = texts_of(request) if texts is None else texts
+        found = {each: self._filters[each][1] for each in self._others}
         for name, every in self._all_of.items():
-            if (texts := requested.get(name)) is None:
+            if (own := requested.get(name)) is None:
                 found.update(every)
             else:
-                numbers = (each for text in texts for each in self._by_text[name].get(text, ()))
+                numbers = (each for text in own for each in self._by_text[name].get(text, ()))
                 found.update((each, self._filters[each][1]) for each in numbers)
         return sorted(found.items(), key=_number)
 
@@ -69,11 +95,40 @@ def _number(item: tuple[int, Filter]) -> int:
     return item[0]
 
 
-def plainly_covers(limit: Filter, texts: Mapping[str, frozenset[str]]) -> bool:
-    """Whether a limit is `symbol = "IBM"` or `symbol in {…}`, and a request with these texts asks for no other."""
-    if not isinstance(limit, Constraint):
+def plainly_covers(limit: Filter, request: Filter, texts: Mapping[str, frozenset[str]] | None = None) -> bool:
+    """Whether a limit covers a request as one sees at a glance: by equal texts, by bounds, by being there.
+
+    Not every limit that covers a request does so plainly; this is to be fast. `texts` are those of the request,
+    where they are known.
+    """
+    match limit:
+        case And(parts):
+            return all(plainly_covers(part, request, texts) for part in parts)
+        case Or(parts):
+            return any(plainly_covers(part, request, texts) for part in parts)
+        case Constraint(term=Attribute(name=name)):
+            if limit.op is Op.EQ or limit.op is Op.IN:
+                own, of_request = texts_of(limit), texts_of(request) if texts is None else texts
+                return name in own and name in of_request and of_request[name] <= own[name]
+            return any(_implies(part, limit) for part in _parts(request))
+    return False
+
+
+def _parts(request: Filter) -> Sequence[Filter]:
+    return request.parts if isinstance(request, And) else (request,)
+
+
+def _implies(part: Filter, limit: Constraint) -> bool:
+    """Whether what a part of a request matches is within a bound, or is there."""
+    if not isinstance(part, Constraint) or part.term != limit.term:
         return False
-    return any(name in texts and texts[name] <= own for name, own in texts_of(limit).items())
+    if limit.op is Op.EXISTS:
+        return part.op in _PRESENT
+    compares = _WITHIN.get((limit.op, part.op))
+    own, bound = part.operand, limit.operand
+    if compares is None or type(own) not in _NUMBERS or type(bound) not in _NUMBERS:
+        return False
+    return bool(compares(own, bound))
 
 
 def texts_of(filter: Filter) -> Mapping[str, frozenset[str]]:
@@ -85,7 +140,7 @@ def texts_of(filter: Filter) -> Mapping[str, frozenset[str]]:
             is_texts = isinstance(some, Iterable) and all(isinstance(each, str) for each in some)
             return {name: frozenset(some)} if is_texts else {}
         case And(parts):
-            return {name: texts for part in reversed(parts) for name, texts in texts_of(part).items()}
+            return {name: some for part in reversed(parts) for name, some in texts_of(part).items()}
         case Or(parts):
             first, *others = map(texts_of, parts)
             return {

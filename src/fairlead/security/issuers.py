@@ -63,7 +63,7 @@ class RemoteKeys:
         self._fetch, self._clock = fetch or fetched, clock
         self._keys: dict[str, PyJWK] = {}
         """It is replaced as a whole."""
-        self._asked = self._taken = float("-inf")
+        self._looked_at = self._taken = float("-inf")
         self._lock = threading.Lock()
         """Held while it is decided who fetches."""
 
@@ -75,18 +75,18 @@ class RemoteKeys:
     def is_due(self) -> bool:
         """Whether it is time to fetch the keys anew."""
         now = self._clock()
-        return now - self._asked >= AGAIN_S and now - self._taken >= self._every_s
+        return now - self._looked_at >= AGAIN_S and now - self._taken >= self._every_s
 
     def may_know(self, kid: str) -> bool:
         """Whether a key that is not known may be found by fetching now."""
-        return kid not in self._keys and self._clock() - self._asked >= AGAIN_S
+        return kid not in self._keys and self._clock() - self._looked_at >= AGAIN_S
 
     def look(self) -> bool:
         """Fetch the keys, unless somebody just has; whether there are new ones. It takes as long as the issuer."""
         with self._lock:
-            if self._clock() - self._asked < AGAIN_S:
+            if self._clock() - self._looked_at < AGAIN_S:
                 return False
-            self._asked = self._clock()
+            self._looked_at = self._clock()
         try:
             self._keys = dict(public_keys(self._fetch(self.url), self.url))
         except (OSError, HTTPException, PolicyError) as error:
@@ -165,7 +165,7 @@ class _Careful(HTTPRedirectHandler):
 
 
 def fetched(url: str) -> bytes:
-    """What is at a URL; OSError."""
+    """The content at a URL; OSError."""
     if problem := unsafe_url(url):
         raise OSError(problem)
     request = Request(url, headers={"Accept": "application/json"})

@@ -30,6 +30,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -56,10 +57,12 @@ from fairlead.errors import FairleadError, PolicyError
 from fairlead.filters import NOTHING, And, Constraint, Filter, Not, Op, Or, covers, parse, simplify
 from fairlead.filters.filter import leaves
 from fairlead.filters.language import render
+from fairlead.filters.naming import Attributes
 from fairlead.filters.schema import Schema
 from fairlead.filters.terms import Attribute, quote_name
 from fairlead.model import Instant
 from fairlead.security.annotations import Annotation, Annotations
+from fairlead.security.forms import ENVELOPE, Form
 from fairlead.security.predicates import Predicate
 from fairlead.security.principals import ANONYMOUS, HOUR_US, Principal
 from fairlead.security.rights import ACTIONS, LATER_NAMES, LIMITS, NAMES, RIGHTS, Grant, Rights
@@ -73,8 +76,6 @@ TOKEN: Final = "token:"
 """Before the id of a token that is revoked."""
 OWN_NAME: Final = "{name}"
 EVERY_ATTRIBUTE: Final = "*"
-ENVELOPE: Final = frozenset({"id", "producer", "time", "sequence", "type"})
-"""Attributes that cannot be protected."""
 _TIMED: Final = frozenset({"hour", "weekday"})
 
 _most: Final = count(1, 1 << 50)
@@ -165,6 +166,17 @@ class _RoleTable(_Limited):
         tuple[str, ...],
         Key("functions of requests, as `module:function(arguments)`, that what it grants depends on, too"),
     ] = ()
+    project: Annotated[
+        tuple[str, ...] | None,
+        Key(
+            "attributes: what its members publish by it has these alone, besides"
+            " id, producer, time, sequence and type",
+            shown="all",
+        ),
+    ] = None
+    publish_as: Annotated[
+        str | None, Key("the type that what its members publish by it has", shown="as they give it")
+    ] = None
     delegate: Annotated[bool, Key("its members may delegate what it grants")] = False
     connections: Annotated[
         int | None, Key("how many connections each of its members may have", _most, shown="no limit")
@@ -309,6 +321,8 @@ class Role:
     """The protected attributes that its members get to see."""
     predicates: tuple[Predicate, ...] = ()
     """Functions of requests that what it grants depends on, too."""
+    form: Form | None = None
+    """The form in which its members publish by it."""
 
     @property
     def is_timed(self) -> bool:
@@ -535,7 +549,7 @@ class AccessPolicy:
         }
         grants: dict[str, tuple[Grant, ...]] = {
             action: tuple(
-                Grant(role.name, each, role.predicates)
+                Grant(role.name, each, role.predicates, role.form if action == "publish" else None)
                 for role in active
                 for each in role.grants.get(action, ())
             )
@@ -629,7 +643,7 @@ class AccessPolicy:
                 is_within = covers(limit, given, self.schema)
                 part = given if is_within else simplify(And.of((given, limit)), self.schema)
                 if part != NOTHING:
-                    yield Grant(role.name, part, role.predicates)
+                    yield Grant(role.name, part, role.predicates, role.form if action == "publish" else None)
 
     def _until(self, principal: Principal, now: int) -> int | None:
         """When the rights of a principal may change by themselves."""
@@ -645,6 +659,11 @@ class AccessPolicy:
     def has_predicates(self) -> bool:
         """Whether some role depends on functions of requests."""
         return any(role.predicates for role in self.roles)
+
+    @cached_property
+    def has_forms(self) -> bool:
+        """Whether members of some role publish in another form than they give."""
+        return any(role.form is not None for role in self.roles)
 
     @cached_property
     def _is_timed(self) -> bool:
@@ -756,7 +775,33 @@ def _roles(reading: Reading, given: Any, filters: _Filters) -> Iterator[Role]:
             {each: limit for each in LIMITS if (limit := getattr(role, each)) is not None},
             frozenset(role.reads),
             tuple(_predicates(reading, label, role.predicates)),
+            _form(reading, label, role, filters.schema),
         )
+
+
+def _form(reading: Reading, label: str, role: _RoleTable, schema: Schema | None) -> Form | None:
+    """The form in which members of a role publish; its filters of publications are about that."""
+    if role.project is None and role.publish_as is None:
+        return None
+    kept = None if role.project is None else frozenset(role.project)
+    if kept is not None:
+        for name in sorted(each for each in kept if "." in each):
+            reading.wrong(
+                "roles", f"{label} project", f"{name!r} is a name with dots: name {name.split('.')[0]!r}"
+            )
+        for text in role.publish:
+            with suppress(FairleadError):  # which is said elsewhere
+                read = Attributes.of(parse(text, schema))
+                beyond = sorted({each.split(".")[0] for each in read.names} - kept - ENVELOPE)
+                if read.is_whole or beyond:
+                    what = ", ".join(map(repr, beyond)) or "whole notifications"
+                    reading.wrong(
+                        "roles", f"{label} publish", f"{text} reads {what}, which `project` leaves out"
+                    )
+    if role.publish_as is not None and schema is not None and role.publish_as not in schema.types:
+        problem = f"the schema has no type {role.publish_as!r}{suggestion(role.publish_as, schema.types)}"
+        reading.wrong("roles", f"{label} publish_as", problem)
+    return Form(kept, role.publish_as)
 
 
 def _predicates(reading: Reading, label: str, texts: Iterable[str]) -> Iterator[Predicate]:
@@ -932,6 +977,10 @@ def _shown_class(value: KeyClass) -> list[Any]:
     return [value.members, value.grace_us, *(more if more != [False, "keys"] else [])]
 
 
+def _shown_form(form: Form) -> dict[str, Any]:
+    return {"project": None if form.project is None else sorted(form.project), "as": form.publish_as}
+
+
 def _shown(value: Role | Delegation | OwnedType) -> list[Any]:
     """The deciding part of the policy, as JSON."""
     if isinstance(value, OwnedType):
@@ -953,6 +1002,7 @@ def _shown(value: Role | Delegation | OwnedType) -> list[Any]:
                 dict(value.limits),
                 sorted(value.reads),
                 *([[each.text for each in value.predicates]] if value.predicates else []),
+                *([] if value.form is None else [_shown_form(value.form)]),
             ]
         case Delegation():
             return [value.by, value.to, grants, value.until, *([value.id] if value.id else [])]

@@ -13,6 +13,7 @@ from fairlead.filters.naming import Attributes
 from fairlead.filters.schema import Schema
 from fairlead.model import Notification
 from fairlead.security.candidates import Candidates, plainly_covers, texts_of
+from fairlead.security.forms import Form
 from fairlead.security.predicates import Predicate, Request
 from fairlead.security.principals import SEPARATOR, Principal
 
@@ -79,6 +80,8 @@ class Grant:
     filter: Filter
     predicates: tuple[Predicate, ...] = ()
     """Functions of requests that have to hold, too."""
+    form: Form | None = None
+    """The form in which it lets publish; None: as it is given."""
 
     def concerns(self, request: Request) -> bool:
         """Whether the predicates hold for a request."""
@@ -148,20 +151,22 @@ class Rights:
         if self.hidden and action == "subscribe" and (read := Attributes.of(requested).reading(self.hidden)):
             reason = f"{self.principal.name} may not read {', '.join(map(repr, read))}"
             return Decision(action, "refused", requested, None, (), reason), True
-        grants = self._concerned(action, requested)
+        texts = texts_of(requested)
+        grants = self._concerned(action, requested, texts)
         is_lasting = not any(each.predicates for each in grants)
         if not is_lasting:
             request = Request(self.principal, action, now, filter=requested)
             grants = [each for each in grants if each.concerns(request)]
-        return self._within(action, requested, grants), is_lasting
+        return self._within(action, requested, grants, texts), is_lasting
 
-    def _within(self, action: str, requested: Filter, grants: Sequence[Grant]) -> Decision:
+    def _within(
+        self, action: str, requested: Filter, grants: Sequence[Grant], texts: Mapping[str, frozenset[str]]
+    ) -> Decision:
         """The part of a request within some grants."""
         schema = self.schema
-        texts = texts_of(requested)
-        covering = next((each for each in grants if plainly_covers(each.filter, texts)), None) or next(
-            (each for each in grants if covers(each.filter, requested, schema)), None
-        )
+        covering = next(
+            (each for each in grants if plainly_covers(each.filter, requested, texts)), None
+        ) or next((each for each in grants if covers(each.filter, requested, schema)), None)
         if covering is not None:
             return Decision(action, "granted", requested, requested, (covering.role,))
         # What is left of one is seen when it is simplified.
@@ -179,7 +184,9 @@ class Rights:
             return self._refused(action, requested)
         return Decision(action, "narrowed", requested, granted, _roles(partial))
 
-    def _concerned(self, action: str, requested: Filter) -> Sequence[Grant]:
+    def _concerned(
+        self, action: str, requested: Filter, texts: Mapping[str, frozenset[str]]
+    ) -> Sequence[Grant]:
         """The grants that may overlap a request."""
         grants = self.grants.get(action, ())
         if len(grants) <= FEW:
@@ -187,7 +194,7 @@ class Rights:
         if (index := self._candidates.get(action)) is None:
             labelled = ((None if each.predicates else each.role, each.filter) for each in grants)
             index = self._candidates[action] = Candidates(labelled)
-        found = index.of(requested)
+        found = index.of(requested, texts)
         return [
             each if each.filter is filter else replace(each, filter=filter)
             for each, filter in ((grants[number], filter) for number, filter in found)
@@ -198,21 +205,40 @@ class Rights:
         reason = f"{self.principal.name} may not {action} to that {acting}"
         return Decision(action, "refused", requested, None, (), reason.replace("publish to", "publish"))
 
-    def may_publish(self, notification: Notification, now: int = 0) -> bool:
-        """Whether a notification lies within the limit of publications."""
-        return self._is_granted("publish", "publish", notification, now)
+    def may_publish(self, notification: Notification, now: int = 0, *, as_given: bool = False) -> bool:
+        """Whether a notification lies within the limit of publications, in the form of the role that says so; or
+        `as_given`, by a role that says nothing of forms."""
+        return any(
+            self._holds(each, "publish", notification, now)
+            for each in self.grants["publish"]
+            if each.form is None or (not as_given and each.form.of(notification) is notification)
+        )
+
+    @property
+    def forms(self) -> bool:
+        """Whether something is published in another form than it is given in."""
+        return any(each.form is not None for each in self.grants["publish"])
+
+    def formed(self, notification: Notification, now: int = 0) -> Notification:
+        """A notification in the form in which it is published: as it is given, where some role lets publish that;
+        else in the form of the first role that lets publish it so."""
+        if self.may_publish(notification, now, as_given=True):
+            return notification
+        for each in self.grants["publish"]:
+            if each.form is not None:
+                formed = each.form.of(notification)
+                if self._holds(each, "publish", formed, now):
+                    return formed
+        return notification  # it is refused
 
     def may_get(self, notification: Notification, now: int = 0) -> bool:
         """Whether a notification that a granted subscription matches is delivered, by the predicates of roles."""
-        return self._is_granted("subscribe", "deliver", notification, now)
+        return any(self._holds(each, "deliver", notification, now) for each in self.grants["subscribe"])
 
-    def _is_granted(self, granted: str, action: str, notification: Notification, now: int) -> bool:
-        for each in self.grants.get(granted, ()):
-            if each.filter.matches(notification) and (
-                not each.predicates or each.concerns(Request(self.principal, action, now, notification))
-            ):
-                return True
-        return False
+    def _holds(self, grant: Grant, action: str, notification: Notification, now: int) -> bool:
+        return grant.filter.matches(notification) and (
+            not grant.predicates or grant.concerns(Request(self.principal, action, now, notification))
+        )
 
     def is_same_as(self, other: Rights) -> bool:
         """Whether the other rights allow the same, whoever has them, and however long either of them holds."""

@@ -13,7 +13,7 @@ __all__ = ["NO_SECURITY", "SecurityPlan"]
 
 @dataclass(frozen=True, slots=True)
 class SecurityPlan:
-    """Whom clients and brokers trust."""
+    """The trust of clients in brokers, and of brokers in one another."""
 
     trusted_ppm: Annotated[int, Key("which share of brokers handles everything", PPM, at="trusted")] = MILLION
     parts: Annotated[

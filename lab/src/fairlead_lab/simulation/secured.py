@@ -60,7 +60,7 @@ FIRST: Final = "x"
 def _trust(
     plan: SecurityPlan, values: int, topology: Topology, seed: int
 ) -> tuple[AccessPolicy, dict[str, Identity]]:
-    """Who handles what, as a policy; with the identities of brokers, where they seal for one another."""
+    """A policy of what brokers handle; with their identities, where they seal for one another."""
     random = Random(f"trust {seed} {topology.links}")
     handles: dict[str, tuple[Filter, ...]] = {}
     for name in topology.brokers:
@@ -152,7 +152,7 @@ class Secured:
     # -- clients -----------------------------------------------------------------------------------------------
 
     def calls(self, calls: Iterable[LocatedCall]) -> list[LocatedCall]:
-        """What clients say, sealed. Nobody publishes at a broker what it does not handle."""
+        """The calls of clients, sealed. Nobody publishes at a broker what it does not handle."""
         return [(broker, self._said(call)) for broker, call in calls if self._is_taken(broker, call)]
 
     def _is_taken(self, broker: str, call: Call) -> bool:
@@ -173,7 +173,7 @@ class Secured:
 
     @property
     def decide(self) -> Callable[[Deliver], tuple[str, ...]] | None:
-        """What a client makes of a delivery: for which of its subscriptions it is; None: of all that are named."""
+        """The decision of a client about a delivery: which of its subscriptions it is for; None: all of them."""
         return None if self._sealer is None else self._decided
 
     def _decided(self, delivered: Deliver) -> tuple[str, ...]:
@@ -225,17 +225,17 @@ class SealedChecker(Observer):
         simulation.observers.append(self)
 
     def sent(self, now: int, source: str, to: str, message: Message) -> None:
-        self.breaches += self._told(to, message)
+        self.breaches += self._breaches_of(to, message)
 
     def handled(self, now: int, broker: AnyBroker, message: Any, effects: list[Any]) -> None:
         if isinstance(message, Publish | Subscribe):
-            self.breaches += self._told(broker.name, message)
+            self.breaches += self._breaches_of(broker.name, message)
 
-    def _told(self, to: str, message: Any) -> Iterator[str]:
+    def _breaches_of(self, to: str, message: Any) -> Iterator[str]:
         match message:
             case Batch():
                 for each in message.messages:
-                    yield from self._told(to, each)
+                    yield from self._breaches_of(to, each)
             case Forward() | Publish():
                 if not isinstance(message.notification.get(self._attribute), bytes):
                     yield f"{to} gets {message.notification}"

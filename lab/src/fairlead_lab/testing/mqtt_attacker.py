@@ -75,7 +75,7 @@ TWO: Final = (1, 2)
 
 
 class _Transport:
-    """What the broker writes is kept."""
+    """A transport that keeps what the broker writes."""
 
     def __init__(self) -> None:
         self.written, self.is_closing_now = b"", False

@@ -102,7 +102,7 @@ class WideAttack(Attack):
             return {"last": True}
         return {"later": f"{self._random.randint(1, 50)} us"} if chance < 0.3 else {}
 
-    def _told(self, number: int, *kinds: type) -> Any:
+    def _answer_to(self, number: int, *kinds: type) -> Any:
         """The answer to a request of the client that has sent the last one, if it is one of these kinds."""
         found = [each for each in self._asking.answers() if getattr(each, "number", None) == number]
         return next((each for each in found if isinstance(each, kinds)), None)
@@ -111,7 +111,7 @@ class WideAttack(Attack):
         """The answer to a request that a client has made; None where it was refused."""
         self._send(self._asking, wire.control(message))
         self._work()
-        return self._told(message.number, wire.Done, wire.Response)
+        return self._answer_to(message.number, wire.Done, wire.Response)
 
     def _begin(self) -> str:
         """The principal of the client that asks now; empty: nobody is connected."""
@@ -136,7 +136,7 @@ class WideAttack(Attack):
         number = self._next()
         self._send(self._asking, wire.transaction(number, wire.Transaction(publications, accepted)))
         self._work()
-        refused = self._told(number, wire.Refused)
+        refused = self._answer_to(number, wire.Refused)
         if refused is None and not self._asking.session.ended and (publications or accepted):
             owns = all(self._allowed.owns(who, "durables", name) for name in names)
             self.books.check("transaction", allowed=owns, details=(who, names))
