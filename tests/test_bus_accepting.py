@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead import Bus, Instant, Notification
+from fairlead.bus import Delivery
 from fairlead.errors import SubscriptionEnded, SubscriptionRefused, ValueRefused
 
 
@@ -185,3 +188,52 @@ def test_a_bus_whose_deliveries_are_not_accepted_keeps_no_assignments() -> None:
     bus.publish({"x": 1})
     assert type(plain._receiver).__name__ == "Receiver"
     assert not plain.get_delivery(0).accept(), "there is nothing to accept"
+
+
+# -- all that came before ---------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["publish", "take", "through", "accept", "again"]), st.integers(0, 5)))
+)
+def test_what_was_taken_up_to_a_delivery_is_accepted_and_nothing_else(given: list[tuple[str, int]]) -> None:
+    bus = Bus()
+    work = bus.subscribe("exists job", accept="each")
+    taken: list[Delivery] = []
+    accepted: set[int] = set()
+    published = 0
+    for what, number in given:
+        if what == "publish":
+            bus.publish({"job": published})
+            published += 1
+        elif what == "take" and len(work):
+            taken.append(work.get_delivery(0))
+        elif taken and what != "take":
+            index = number % len(taken)
+            chosen = taken[index]
+            if what == "through":
+                through, taken = taken[: index + 1], taken[index + 1 :]
+                assert chosen.accept_through() == len(through)
+                accepted |= {int(each.notification.get("job")) for each in through}
+                assert chosen.accept_through() == 0
+            else:
+                del taken[index]
+                if what == "accept":
+                    assert chosen.accept()
+                    accepted.add(int(chosen.notification.get("job")))
+                else:
+                    chosen.reject(again=True)
+    left = {int(each.notification.get("job")) for each in taken}
+    while len(work):
+        left.add(int(work.get_delivery(0).notification.get("job")))
+    assert left == {*range(published)} - accepted
+
+
+def test_a_member_accepts_what_it_has_taken_and_nothing_of_others() -> None:
+    bus = Bus()
+    one, two = (bus.subscribe("exists job", subscriber="work", shared=True) for _ in range(2))
+    for job in range(4):
+        bus.publish({"job": job})
+    mine, others = [[each.get_delivery() for _ in range(2)] for each in (one, two)]
+    assert mine[1].accept_through() == 2
+    assert [each.accept() for each in others] == [True, True]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from fairlead.model import Notification
 from fairlead.model.packed import pack, unpack
-from fairlead.network import wire
+from fairlead.network import sync, wire
 from fairlead.network.ledger import Ledger
 from fairlead.network.node import Node
 from fairlead.network.settings import BrokerSettings
 from fairlead.security import Principal
+from fairlead_lab.testing.brokers import Brokers
 from fairlead_lab.testing.memory import MemoryDisk
 from fairlead_lab.testing.nodes import End
 
@@ -312,3 +314,19 @@ def test_a_client_of_the_version_before_is_told_of_no_attempts() -> None:
     host.publish(1)
     host.reject(end, end.got()[0])
     assert [each[:2] for each in end.got()] == [(1, 1), (1, 1)]
+
+
+def test_what_was_taken_up_to_a_delivery_is_accepted_over_the_network(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    hub = brokers.start("hub", tmp_path)
+    with sync.connect(hub.url, name="shop") as client:
+        with client.subscribe("exists job", durable="work") as jobs:
+            for job in range(5):
+                client.publish({"job": job})
+            taken = [jobs.delivery(30) for _ in range(4)]
+            taken[0].accept()
+            assert taken[2].accept_through() == 2
+            assert taken[1].accept_through() == 0
+        with client.subscribe("exists job", durable="work") as jobs:
+            assert [jobs.get(30).get("job") for _ in range(2)] == [3, 4]

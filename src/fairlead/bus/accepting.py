@@ -45,6 +45,9 @@ class Attempt:
     def accept(self) -> bool:
         return self.receiver._accept(self)
 
+    def accept_through(self) -> int:
+        return self.receiver._accept_through(self)
+
     def reject(self, after: float | None, reason: str, *, again: bool) -> None:
         self.receiver._reject(self, after, reason, again=again)
 
@@ -63,6 +66,7 @@ class Accepting(Receiver):
         "_bury",
         "_clock",
         "_deliveries",
+        "_handed",
         "_ordinals",
         "_queues",
         "_standing",
@@ -94,6 +98,8 @@ class Accepting(Receiver):
         self._clock, self._bury = clock, bury
         self._assignments: Assignments[str] = Assignments(terms)
         self._deliveries: dict[int, Delivery] = {}
+        self._handed: dict[str, dict[int, Attempt]] = {}
+        """By member, the attempts that were taken and are not settled by it, in their order."""
         self._queues: dict[str, deque[Handout[str]] | Waiting[Handout[str]]] = {}
         self._standing: Callable[[Notification], Standing] | None = None
         self._ordinals = 0
@@ -243,6 +249,9 @@ class Accepting(Receiver):
                     self._settled(handout.ordinal)
                     self._assign()
                     continue
+                handed = self._handed.setdefault(member, {})
+                handed.pop(handout.ordinal, None)
+                handed[handout.ordinal] = attempt
                 return replace(self._deliveries[handout.ordinal], attempt=handout.attempt, _settling=attempt)
         return None
 
@@ -276,9 +285,23 @@ class Accepting(Receiver):
             if not self._counts(attempt):
                 return False
             self._assignments.accept(attempt.member, attempt.ordinal)
+            self._handed.get(attempt.member, {}).pop(attempt.ordinal, None)
             self._settled(attempt.ordinal)
             self._assign()
             return True
+
+    def _accept_through(self, attempt: Attempt) -> int:
+        """Accept what this member was handed up to this attempt, and holds; how many that are."""
+        with self._changed:
+            handed = self._handed.get(attempt.member, {})
+            if not self._counts(attempt):
+                return 0
+            through: list[Attempt] = []
+            for each in handed.values():
+                through.append(each)
+                if each == attempt:
+                    break
+        return sum(self._accept(each) for each in through)
 
     def _reject(self, attempt: Attempt, after: float | None, reason: str, *, again: bool) -> None:
         if after is not None and self._clock is None:

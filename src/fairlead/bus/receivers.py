@@ -69,6 +69,11 @@ class Delivery:
         """It is dealt with, and will not come again; False: it is another's by now, or needs no accepting."""
         return self._settling is not None and self._settling.accept()
 
+    def accept_through(self) -> int:
+        """This one is dealt with, and so is all that was handed out to this subscriber before it and is not; how
+        many that are."""
+        return 0 if self._settling is None else self._settling.accept_through()
+
     def reject(
         self, *, again: bool = False, after: float | str | timedelta | None = None, reason: str = ""
     ) -> None:
@@ -86,6 +91,9 @@ class Settling(Protocol):
 
     def accept(self) -> bool:
         """It is dealt with."""
+
+    def accept_through(self) -> int:
+        """It is, and all before it."""
 
     def reject(self, after: float | None, reason: str, *, again: bool) -> None:
         """It is not."""

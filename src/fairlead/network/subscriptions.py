@@ -85,6 +85,11 @@ class Delivery:
         if self._of is not None:
             self._of._dealt_with(self)
 
+    async def accept_through(self) -> int:
+        """This one is dealt with, and so is all that was taken from this subscription before it and is not; how
+        many that are."""
+        return 0 if self._of is None else self._of._accept_through(self)
+
     async def reject(
         self, *, again: bool = False, after: int | float | str | timedelta | None = None, reason: str = ""
     ) -> None:
@@ -167,6 +172,8 @@ class Subscription:
         self._sealer: Sealer | None = None
         self._clear = filter
         """The filter on what the keys of this client open, where something is sealed."""
+        self._handed: dict[int, Delivery] = {}
+        """Of a durable one, by place, the deliveries that were taken and are not dealt with."""
         self.gaps: tuple[Gap, ...] = ()
         """Of one that begins in the past: what of it is not there any longer, or could not be asked for."""
         self._known: dict[int, None] = {}
@@ -264,11 +271,33 @@ class Subscription:
             if opened is not None and self._passes(opened):
                 if self._transaction is not None:
                     self._transaction._took(opened)
+                self._hands(opened)
                 return opened
+
+    def _hands(self, delivery: Delivery) -> None:
+        """It is taken, and not dealt with."""
+        if self.durable:
+            self._handed.pop(delivery.ordinal, None)
+            self._handed[delivery.ordinal] = delivery
+
+    def _accept_through(self, delivery: Delivery) -> int:
+        if delivery.ordinal not in self._handed:
+            return 0
+        through: list[Delivery] = []
+        for each in self._handed.values():
+            through.append(each)
+            if each.ordinal == delivery.ordinal:
+                break
+        for each in through:
+            self._dealt_with(each)
+        return len(through)
 
     def take_waiting(self) -> list[Delivery]:
         """The deliveries that have come already; nothing is waited for."""
-        return [each for each in self._take_arrived() if self._passes(each)]
+        taken = [each for each in self._take_arrived() if self._passes(each)]
+        for each in taken:
+            self._hands(each)
+        return taken
 
     def _take_arrived(self) -> list[Delivery]:
         """The same, before the condition has judged them."""
@@ -375,6 +404,7 @@ class Subscription:
         after_us: int = 0,
         reason: str = "",
     ) -> None:
+        self._handed.pop(delivery.ordinal, None)
         transaction = self._transaction
         if transaction is not None and transaction._has(delivery):
             if not rejected:

@@ -584,6 +584,11 @@ class Delivery:
         """It is dealt with, and will not come again."""
         self._client._wait(self._delivery.accept())
 
+    def accept_through(self) -> int:
+        """This one is dealt with, and so is all that was taken from this subscription before it and is not; how
+        many that are."""
+        return self._client._wait(self._delivery.accept_through())
+
     def reject(self, *, again: bool = False, after: Patience = None, reason: str = "") -> None:
         """It is not dealt with: it comes again, after others, or is done with all the same.
 
