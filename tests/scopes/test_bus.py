@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from decimal import Decimal
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.bus import Bus
+from fairlead.bus.scoping import Scoped
 from fairlead.errors import NotAdvertised, ScopeError
 from fairlead.filters import Filter
 from fairlead.model import ABSENT, Instant, Notification
@@ -277,6 +279,44 @@ def test_a_pattern_over_the_public_composites_of_another_component_sees_those_it
         bus.publish({"producer": "d", "x": 3, "id": "9", "time": Instant(9)})
         bus.close()
         assert (len(twice["c"]), len(twice["d"])) == (1, 0), order
+
+
+def to_every_subscription(self: Scoped, answer: Any) -> list[Any]:
+    """A bus whose public composites go to all who match them."""
+    ids, _ = self._match(answer.notification)
+    key = answer.key if self._ordered else None
+    self._handing_over.pending.extend(self._registry.handovers(answer.notification, [*answer.ids, *ids], key))
+    return []
+
+
+def to_every_pattern(self: Scoped, answer: Any, asked: Any) -> None:
+    """A bus whose public composites are seen by the patterns of all components."""
+    right(self, answer, asked)
+    for where, queries in self._questions.in_order():
+        if where != asked:
+            queries.see(answer.notification, answer.key)
+
+
+right = Scoped._publish_answer
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"), [("_deliver_answer", to_every_subscription), ("_publish_answer", to_every_pattern)]
+)
+def test_composites_that_everybody_gets_are_found(
+    name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scoped, name, mutant)
+    found = []
+    for test in (
+        test_a_pattern_sees_what_its_component_sees_and_its_composites_go_into_its_scopes,
+        test_a_pattern_over_the_public_composites_of_another_component_sees_those_it_may_see,
+    ):
+        with contextlib.suppress(AssertionError):
+            test()
+            continue
+        found.append(test)
+    assert found
 
 
 def _answers(handle: Any) -> list[Any]:

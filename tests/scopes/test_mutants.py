@@ -15,10 +15,10 @@ import pytest
 from fairlead.filters import NOTHING, And
 from fairlead.scopes import evaluation, plan, policies, system
 from fairlead.scopes.evaluation import Evaluation
-from fairlead.scopes.graph import ScopeGraph
+from fairlead.scopes.graph import DEFAULT, ScopeGraph
 from fairlead.scopes.interfaces import Crossing, Edge, Effective, Interface, effective
-from fairlead.scopes.plan import ScopePlan
-from fairlead.scopes.policies import Chain, ChoiceContext, Chosen, Direction, Hold
+from fairlead.scopes.plan import Ancestry, ScopePlan
+from fairlead.scopes.policies import Chain, ChoiceContext, Chosen, Direction, Hold, One
 from fairlead.scopes.sights import Reached, Sight
 from fairlead_lab.scopes.definition import delivery_paths
 
@@ -128,6 +128,32 @@ def inside_mapped_too(patch: Patch) -> None:
     with_edges(patch, changed)
 
 
+def members_of_nothing_are_outsiders(patch: Patch) -> None:
+    """Who is in no scope, as when its only one was dropped, comes into the scope of those nobody names."""
+    right = ScopeGraph.superscopes
+
+    def changed(self: ScopeGraph, name: str) -> Mapping[str, Edge]:
+        above = right(self, name)
+        return above if above or self.is_scope(name) else {DEFAULT: Edge(name, DEFAULT)}
+
+    patch.setattr(ScopeGraph, "superscopes", changed)
+
+
+def folded_across_imposed_interfaces(patch: Patch) -> None:
+    """All simple components of the same scopes stand at one place, whatever their edges say."""
+
+    def shared(self: ScopePlan, name: str) -> Ancestry | None:
+        graph = self.graph
+        if graph.is_scope(name):
+            return None
+        homes = tuple(graph.superscopes(name))
+        if homes not in self._shared:
+            self._shared[homes] = self._own_ancestry(name, self.parents(name))
+        return self._shared[homes]
+
+    patch.setattr(ScopePlan, "_shared_ancestry", shared)
+
+
 # -- paths and versions ----------------------------------------------------------------------------------------
 
 
@@ -200,6 +226,17 @@ def one_per_path(patch: Patch) -> None:
     after_reach(patch, repeated)
 
 
+def tag_by_path(patch: Patch) -> None:
+    def tagged(self: ScopePlan, n: Any, sights: list[Sight]) -> list[Sight]:
+        return [
+            s._replace(tag=f"{s.tag}{path}" if path else s.tag)
+            for s in sights
+            for path in range(max(1, len(delivery_paths(self.graph, n.producer, s.component))))
+        ]
+
+    after_reach(patch, tagged)
+
+
 def latest_delay_wins(patch: Patch) -> None:
     def latest(found: dict[Any, int], place: Any, time: int) -> None:
         found[place] = max(time, found.get(place, time))
@@ -243,6 +280,17 @@ def policy_per_member(patch: Patch) -> None:
         return found
 
     patch.setattr(Evaluation, "_decide", changed)
+
+
+def turn_for_each_path(patch: Patch) -> None:
+    right = policies.CHOOSE[One]
+
+    def counted(choice: Any, context: ChoiceContext, state: Any) -> tuple[Chosen, Any]:
+        for _ in range(2):  # as if what is there had come on two ways
+            chosen, state = right(choice, context, state)
+        return chosen, state
+
+    patch.setattr(policies, "CHOOSE", {**policies.CHOOSE, One: counted})
 
 
 def chain_restarts(patch: Patch) -> None:
@@ -309,18 +357,22 @@ MUTANTS = [
     imposed_before_the_mapping,
     selective_after_the_mapping,
     inside_mapped_too,
+    members_of_nothing_are_outsiders,
+    folded_across_imposed_interfaces,
     incoming_goes_up_again,
     subscription_judges_the_original,
     echo,
     echo_over_a_shortcut,
     one_per_identity,
     one_per_path,
+    tag_by_path,
     latest_delay_wins,
     abstract_carries,
     no_own,
     delivery_policy_for_internal,
     policy_before_eligibility,
     policy_per_member,
+    turn_for_each_path,
     chain_restarts,
     traverse_for_internal,
     traverse_by_interface,
