@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairlead.filters import NOTHING, And
-from fairlead.scopes import evaluation, plan, policies, system
+from fairlead.scopes import evaluation, parse_statements, plan, policies, system
 from fairlead.scopes.evaluation import Evaluation
 from fairlead.scopes.graph import DEFAULT, ScopeGraph
 from fairlead.scopes.interfaces import Crossing, Edge, Effective, Interface, effective
@@ -357,7 +357,6 @@ MUTANTS = [
     imposed_before_the_mapping,
     selective_after_the_mapping,
     inside_mapped_too,
-    members_of_nothing_are_outsiders,
     folded_across_imposed_interfaces,
     incoming_goes_up_again,
     subscription_judges_the_original,
@@ -408,3 +407,16 @@ def test_what_is_not_broken_fails_no_case() -> None:
 def test_a_mutant_fails_some_case(mutant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     assert failing(sibling("test_corpus").CASES) != []
+
+
+def test_members_of_a_dropped_scope_are_no_outsiders(monkeypatch: Patch) -> None:
+    statements = parse_statements("DEFINE SCOPE S AS ALL FROM x, y\nDROP SCOPE S")
+
+    def visible(*pair: str) -> bool:
+        return system.System.of(statements[:1]).apply(statements[1]).graph.visible(*pair)
+
+    assert visible("nobody", "named")
+    assert not visible("x", "y")
+    assert not visible("x", "nobody")
+    members_of_nothing_are_outsiders(monkeypatch)
+    assert visible("x", "nobody")
