@@ -140,7 +140,7 @@ class _Reading:
             self._read_others(column, name, array)
 
     def _read_pair(self, column: Column, pair: Pair) -> None:
-        """How two columns compare: at once where they are of one plain type, else row by row."""
+        """The comparison of two columns: at once where they are of one plain type, else row by row."""
         one, other = self._find(pair.one), self._find(pair.other)
         plain = [each for each in (one, other) if each is not None and _is_compared(each.type)]
         if len(plain) < 2 or one.type != other.type or "time" in (pair.one, pair.other):

@@ -1,7 +1,7 @@
 """Derived terms: what a column can hold besides the value of a term of the language.
 
     Coordinate    a number that a point, an interval or a rectangle is made of
-    Pair          how the values of two attributes compare, for `@compare`
+    Pair          the comparison of the values of two attributes, for `@compare`
     Tree          the path filters that the tree of a notification satisfies (see `selections`)
 
 Law: `@compare("a", op, "b")` holds iff the pair of a and b has one of the numbers that `outcomes` gives for op.
@@ -36,7 +36,7 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How the values of two attributes compare: by order as -1, 0 and 1, or by equality as 0 and 1.
+    """The comparison of the values of two attributes: by order as -1, 0 and 1, or by equality as 0 and 1.
 
     XX
         however many filters compare it.
