@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
+
+import mqtt5
 
 from fairlead.security.passwords import write_entry
 from fairlead_lab.testing.guarded import POLICY, jwks, token
@@ -35,6 +41,37 @@ def processes() -> str:
         except OSError:  # it has ended
             continue
     return "\n".join(found)
+
+
+def look_elsewhere(said: str, secret: str) -> None:
+    """Visit the broker's pages and its MQTT, with the right credentials and with wrong ones."""
+    shown = b64encode(f"nyse:{PASSWORD}".encode()).decode()
+    http = re.search(r"http://([\d.]+):(\d+)", said)
+    mqtt = re.search(r"mqtt://([\d.]+):(\d+)", said)
+    assert http is not None
+    assert mqtt is not None
+    for credentials in (f"Bearer {secret}", f"Bearer {secret}x", f"Basic {shown}", f"Basic {shown}x"):
+        for path in ("/console", "/console/scopes", "/status", f"/events?filter={CONTENT}", "/metrics"):
+            connection = HTTPConnection(http[1], int(http[2]), timeout=30)
+            connection.request(
+                "POST" if "events" in path else "GET", path, headers={"Authorization": credentials}
+            )
+            answer = connection.getresponse().read().decode("utf-8", "replace")
+            assert PASSWORD not in answer
+            assert secret not in answer
+            connection.close()
+    for name, password in (
+        ("nyse", PASSWORD),
+        ("nyse", f"{PASSWORD}x"),
+        (None, secret),
+        (None, f"{secret}x"),
+    ):
+        packet = mqtt5.ConnectPacket("phone", username=name, password=password.encode(), clean_start=True)
+        published = mqtt5.PublishPacket("quotes", CONTENT.encode(), qos=mqtt5.QoS(1), packet_id=1)
+        with socket.create_connection((mqtt[1], int(mqtt[2])), 30) as connected:
+            connected.sendall(packet.write() + published.write() + mqtt5.DisconnectPacket().write())
+            while connected.recv(1 << 16):
+                pass
 
 
 def test_planted_secrets_are_nowhere_after_a_whole_run_of_processes(
@@ -76,8 +113,8 @@ def test_planted_secrets_are_nowhere_after_a_whole_run_of_processes(
         return made.returncode
 
     try:
-        start("hub", "broker", "run", "-c", "broker.toml", "--verbose")
-        until(lambda: "listens at" in said("hub"))
+        start("hub", "broker", "run", "-c", "broker.toml", "--verbose", "--http", ":0", "--mqtt", ":0")
+        until(lambda: "listens at" in said("hub") and "http://" in said("hub") and "mqtt://" in said("hub"))
         url = said("hub").partition("fairlead://")[2].split(",")[0].split()[0]
         at = ("-b", f"fairlead://{url}")
         start("sub", "sub", *at, "--token-file", "ada.token", "--durable", "desk-1", "-n", "1", "true")
@@ -86,6 +123,7 @@ def test_planted_secrets_are_nowhere_after_a_whole_run_of_processes(
         assert ends("pub", "pub", *at, "--user", "nyse", "symbol=IBM", **right) == 0
         assert ends("refused", "pub", *at, "--user", "nyse", f"symbol={CONTENT}", **right) == 3
         assert ends("wrong", "pub", *at, "--user", "nyse", "symbol=IBM", **wrong) == 2
+        look_elsewhere(said("hub"), secret)
         assert ends("inspect", "top", "--once", *at, "--token-file", "ada.token") == 2
         assert started[1].wait(30) == 0
     finally:
