@@ -31,6 +31,7 @@ QUERIES = [
     RISING,
     patterns.parse("r: A as low followed by B as high, high.x > low.x"),
     patterns.parse("A then no C within 1 second"),
+    patterns.parse("calm: (A unless B within 1 second before) followed by C as c, leaving out c"),
 ]
 
 
