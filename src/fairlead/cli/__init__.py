@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "bridge": "pass records of Kafka on to brokers, or notifications on to Kafka",
     "sub": "subscribe at a broker, and print deliveries",
     "request": "publish a request, and print the replies",
+    "webhook": "post what a durable subscriber gets to a URL, signed",
     "wants": "what of a filter others subscribe to, now or whenever it changes",
     "offers": "what of a filter others advertise, now or whenever it changes",
     "redrive": "hand out the dead deliveries of a durable subscriber again",
