@@ -182,3 +182,57 @@ def test_a_planted_secret_is_nowhere_after_a_whole_run_over_http(
         assert hidden not in caplog.text
         assert hidden not in "".join(seen)
         assert hidden.encode() not in written
+
+
+LIMITED = """
+[roles.few]
+members = ["ada"]
+subscribe = ["true"]
+publish = ["true"]
+connections = 3
+subscriptions = 2
+filter_bytes = 40
+publications_per_second = 50
+bytes_per_second = 3000
+
+[roles.many]
+members = ["bob"]
+subscribe = ["true"]
+publish = ["true"]
+"""
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Web]:
+    made = Web(tmp_path, LIMITED)
+    yield made
+    made.close()
+
+
+def test_requests_with_ever_new_tokens_are_one_connection_of_their_principal(limited: Web) -> None:
+    def publish(id: str) -> int:
+        body = {"id": id}
+        with limited.request(
+            "POST", "/events", body=body, Authorization=f"Bearer {token('ada', jti=id)}"
+        ) as answer:
+            return answer.status
+
+    assert {publish(f"{number}") for number in range(8)} == {202}
+
+
+def test_the_limits_of_a_principal_hold_over_http_and_others_are_unharmed(limited: Web) -> None:
+    long = "/events?filter=" + "x%20%3D%201%20or%20" * 10 + "true"
+    with contextlib.ExitStack() as open:
+
+        def stream(who: str, path: str = "/events?filter=true") -> int:
+            return open.enter_context(limited.request("GET", path, who)).status
+
+        assert limited.status("POST", "/events", "ada", body={"id": "1"}) == 202
+        assert stream("ada", long) != 200
+        assert [stream("ada") for _ in range(2)] == [200, 200]
+        assert stream("ada") != 200
+        assert [stream("bob"), stream("bob", long)] == [200, 200]
+        assert limited.status("POST", "/events", "ada", body={"id": "2", "x": "y" * 4_000}) != 202
+        assert limited.status("POST", "/events", "bob", body={"id": "3", "x": "y" * 4_000}) == 202
+        statuses = [limited.status("POST", "/events", "ada", body={"id": f"n{each}"}) for each in range(20)]
+        assert statuses[0] == 202

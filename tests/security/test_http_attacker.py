@@ -22,7 +22,7 @@ from fairlead_lab.testing.web import Web
 SEEDS, TRIES = (4, 26_000) if settings.default.max_examples > 100 else (2, 300)  # in a soak more than 100,000
 HAPPENS = {
     *("publication", "record", "delivery", "stream", "end of a stream", "forgetting", "inspection", "replay"),
-    *("duplicate", "hidden request", "end of a durable subscriber"),
+    *("duplicate", "hidden request", "end of a durable subscriber", "discovery", "form"),
 }
 
 

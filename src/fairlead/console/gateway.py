@@ -281,6 +281,7 @@ class Gateway:
             async with self._opening:
                 agent = self._agents.pop(key, None)
                 if agent is None or agent.ended is not None or agent.session.inflow.is_blocked:
+                    self._let_go_of(principal.name)
                     agent = self._desk("", principal)
                     if self.server.settings.advertisements is not None:
                         # Publications over HTTP are not known in advance. Not everybody may publish.
@@ -297,6 +298,13 @@ class Gateway:
             finally:
                 if agent is not self._agents.get(key) and not agent.is_busy:
                     agent.leave()
+
+    def _let_go_of(self, name: str) -> None:
+        """A principal with new credentials has the one session, which counts among its connections."""
+        for key, agent in list(self._agents.items()):
+            if key[0] == name and not agent.is_busy:
+                del self._agents[key]
+                agent.leave()
 
     def _let_idle_go(self) -> None:
         """Only the latest principals have a session that waits for more."""

@@ -30,6 +30,7 @@ from fairlead_lab.testing.attacker import (
     MEMBERS,
     NAMES,
     POLICY,
+    READS,
     SYMBOLS,
     WRITES,
     Allowed,
@@ -70,6 +71,16 @@ PROXIES: Final = (
 )
 """Headers that proxies set, and a client may not."""
 PATHS: Final = (
+    "/console",
+    "/console/",
+    "/console/overlay",
+    "/console/subscriptions",
+    "/console/subscriptions/results?text=IBM&how=text",
+    "/console/durables",
+    "/console/scopes",
+    "/console/scopes/live",
+    "/console/../console/durables",
+    "/channels",
     "/status",
     "/tables",
     "/metrics",
@@ -91,6 +102,8 @@ PATHS: Final = (
     "/..%2f..%2f..%2fetc%2fpasswd",
     "/subscriptions/..%2f..%2f..%2fetc%2fpasswd",
 )
+OPEN_PAGES: Final = ("/console/scopes",)
+"""Pages for everybody who may connect: what they have of the network comes by other requests."""
 BYE: Final = re.compile(rb'event: bye|{"bye"')
 """The end of a stream, over a connection that may go on."""
 TELLING: Final = re.compile(rb'"policy"|"subscriptions"|fairlead_|root:x:|"advertisements"')
@@ -309,13 +322,46 @@ class HttpAttack:
             who, credentials = "root", [f"Bearer {self._tokens['root']}"]
         path = self._random.choice(PATHS)
         answer = self._ask(self._random.choice(("GET", "GET", "HEAD", "POST")), path, credentials, page)
-        if TELLING.search(answer.body):
+        if TELLING.search(answer.body) or (
+            answer.status == 200 and "/console" in path and path not in OPEN_PAGES
+        ):
             allowed = (
                 who == "root"
                 and self.allowed.connect(who)
                 and not self._is_evil({"Host": page.get("Host", "")})
             )
             self.books.check("inspection", allowed=allowed, details=(who, path, page))
+
+    def _discover(self) -> None:
+        """Learn what others want and offer, and what is retained; hand out dead letters, change scopes."""
+        who, credentials = self._credentials()
+        page = self._page()
+        what = self._random.choice(("wants", "offers", "retained"))
+        query = urlencode({"filter": self._random.choice(FILTERS)}, quote_via=quote)
+        answer = self._ask("GET", f"/{what}?{query}", credentials, page)
+        if answer.status == 200:
+            known = WRITES if what == "wants" else READS
+            allowed = (
+                who in known
+                and self.allowed.connect(who)
+                and not self._is_evil({"Host": page.get("Host", "")})
+            )
+            self.books.check("discovery", allowed=allowed, details=(who, what, page))
+        path, form = self._random.choice(
+            (
+                ("/console/redrive", {"name": self._random.choice(DURABLES)}),
+                ("/console/scopes/apply", {"change": "JOIN eve TO Desk", "known": "0 "}),
+                ("/console/scopes/draft", {"change": "JOIN eve TO Desk"}),
+                ("/console/publish", {"event": json.dumps(self._event(who))}),
+            )
+        )
+        headers = {"Content-Type": "application/x-www-form-urlencoded", **page}
+        answer = self._ask("POST", path, credentials, headers, urlencode(form))
+        if answer.status == 200:
+            # Whoever may connect may try to publish: the log has what came of it.
+            may = self.allowed.connect(who) if "publish" in path else who == "root"
+            allowed = may and self.allowed.connect(who) and not self._is_evil(page)
+            self.books.check("form", allowed=allowed, details=(who, path, page))
 
     def _smuggle(self) -> None:
         """Hide a request of another principal's, or a publication, in the body of one that is allowed."""
@@ -402,6 +448,7 @@ class HttpAttack:
         *(_forget,) * 2,
         *(_inspect,) * 4,
         *(_smuggle,) * 2,
+        *(_discover,) * 2,
         _guess,
         _replay,
         _change_policy,
