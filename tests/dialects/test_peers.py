@@ -1,7 +1,8 @@
 """The engines of other systems are asked again, where they can be built, with texts that no corpus has.
 
-Event Ruler and ActiveMQ take Maven, CESQL of CloudEvents' SDK takes Go, and both take a registry; pySigma has to
-be installed. Where one is absent, its test is skipped and says so. Other tests read the answers of the corpora.
+Event Ruler and ActiveMQ take Maven, CESQL of CloudEvents' SDK and NATS take Go, and all of them a registry;
+pySigma has to be installed. Where one is absent, its test is skipped and says so. Other tests read the answers of
+the corpora.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def test_pysigma_makes_conditions_of_rules_that_hold_where_ours_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "refused"), [("cesql", set()), ("sigma", {"expand", "fieldref"})], ids=["cesql", "sigma"]
+    ("dialect", "refused"), [("cesql", set()), ("nats", set()), ("sigma", {"expand", "fieldref"})]
 )
 def test_the_answers_of_the_corpus_are_ours(dialect: str, refused: set[str]) -> None:
     """`refused` are the words of which one is in every text that is valid there and refused here."""

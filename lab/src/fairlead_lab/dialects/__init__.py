@@ -3,6 +3,7 @@
     python -m fairlead_lab.dialects cesql > tests/corpus/cesql.jsonl                CloudEvents' SDK for Go 2.16
     python -m fairlead_lab.dialects eventbridge > tests/corpus/eventbridge.jsonl    Event Ruler 2.1
     python -m fairlead_lab.dialects jms > tests/corpus/jms.jsonl                    ActiveMQ 6.1
+    python -m fairlead_lab.dialects nats > tests/corpus/nats.jsonl                  the server of NATS 2.15
     python -m fairlead_lab.dialects.pysigma > tests/corpus/pysigma.json             pySigma 2.0: correlations
     python -m fairlead_lab.dialects.pysigma_rules > tests/corpus/sigma.jsonl        pySigma 2.0: rules
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, Protocol
@@ -248,6 +248,29 @@ class _Expressions:
         )
 
 
+class _Subjects:
+    """Subjects of NATS with wildcards, some of them wrong, and the subjects of messages."""
+
+    _TOKENS: Final = ("a", "b", "ab", "é", "a*", "a>", "$SYS", "-")
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def text(self) -> str:
+        return self._drawn((*self._TOKENS, "*", "*", "*", ">", "") if self._random.random() < 0.7 else "a*")
+
+    def event(self) -> dict[str, Any]:
+        return {
+            "subject": self._drawn((*self._TOKENS, "a", "b", "") if self._random.random() < 0.5 else "ab")
+        }
+
+    def _drawn(self, tokens: Sequence[str]) -> str:
+        found = [self._random.choice(tokens) for _ in range(self._random.choice((1, 2, 2, 3, 3, 4)))]
+        if "*" in tokens and self._random.random() < 0.3:
+            found.append(">")
+        return ".".join(found)
+
+
 class _Draws(Protocol):
     def text(self) -> str: ...
     def event(self) -> dict[str, Any]: ...
@@ -257,6 +280,7 @@ _DRAWN: Final[dict[str, Callable[[Random], _Draws]]] = {
     "cesql": _Expressions,
     "eventbridge": _Patterns,
     "jms": _Selectors,
+    "nats": _Subjects,
 }
 
 _PICKED: Final[tuple[tuple[Any, dict[str, Any]], ...]] = (

@@ -62,6 +62,7 @@ ENGINES: Final[dict[str, Engine]] = {
     ),
     "eventbridge": JavaEngine("Ruler", "ruler.xml"),
     "jms": JavaEngine("ActiveMq", "activemq.xml"),
+    "nats": GoEngine("nats", ("github.com/nats-io/nats-server/v2/server@v2.15.2",)),
 }
 
 
