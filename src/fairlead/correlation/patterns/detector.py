@@ -121,8 +121,9 @@ class Detector(Kernel[Pattern, Composite]):
         found: list[Partial] = []
         for group in self._groups():
             for entry in group.entries:
+                steps = next(iter(entry.members.values())).steps
                 for _, instance in group.instances(entry):
-                    found += partials(entry.automaton, instance, now, limit - len(found))
+                    found += partials(entry.automaton, steps, instance, now, limit - len(found))
                     if len(found) >= limit:
                         return found
         return found

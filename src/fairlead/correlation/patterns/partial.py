@@ -6,7 +6,7 @@ steps and windows decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fairlead.correlation.occurrences import Occurrence
@@ -28,24 +28,25 @@ class Partial(NamedTuple):
     """When its window closes, in microseconds; None: it may wait for ever."""
 
 
-def partials(automaton: Automaton, moving: Moving, now: int, limit: int) -> Iterator[Partial]:
-    """The matches in progress on one stream at a time, at most so many; those whose window has closed are none."""
+def partials(
+    automaton: Automaton, steps: Sequence[str], moving: Moving, now: int, limit: int
+) -> Iterator[Partial]:
+    """The matches in progress on one stream at a time, at most so many; those whose window has closed are none.
+
+    The steps are called as one of the patterns that share the automaton calls them.
+    """
     for number, edges in sorted(moving.waiting.items()):
         state = automaton.state(number)
         windows = [each for each in (state.window, automaton.window) if each is not None]
         window = min(windows) if windows else None
-        awaited = [
-            automaton.steps[atom].atom.step
-            for atom in state.atoms
-            if not automaton.steps[atom].atom.is_silent
-        ]
+        awaited = [steps[atom] for atom in state.atoms if not automaton.steps[atom].atom.is_silent]
         for node, _ in edges:
             for path in _paths(node, limit):
                 until = None if window is None else path[0][2].start + window
                 if until is not None and until < now:
                     continue
                 yield Partial(
-                    tuple((automaton.steps[atom].atom.step, occurrence) for _, atom, occurrence in path),
+                    tuple((steps[atom], occurrence) for _, atom, occurrence in path),
                     tuple(dict.fromkeys(each for each in awaited if each)),
                     until,
                 )
