@@ -41,9 +41,9 @@ KNOWN: Final = "known"
 TAKEN: Final = "taken"
 ANSWERS: Final = f'type = "{CHANGE}" and exists {TAKEN}'
 """The filter of what brokers say about changes that they have taken."""
-ASKED_AFTER: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
+REPEATED_AFTER: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 """So many seconds after a question a broker asks again: links may take their time."""
-ASKED_EVERY: Final = 3600.0
+REPEATED_EVERY: Final = 3600.0
 """And then it goes on asking so seldom."""
 
 
@@ -140,7 +140,7 @@ async def follow(
 
 async def _ask(client: Client, changes: ScopeChanges) -> None:
     """Ask the other brokers for what they know, again and again."""
-    for seconds in chain(ASKED_AFTER, repeat(ASKED_EVERY)):
+    for seconds in chain(REPEATED_AFTER, repeat(REPEATED_EVERY)):
         await client.publish(changes.question())
         await asyncio.sleep(seconds)
 
