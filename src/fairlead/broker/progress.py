@@ -65,6 +65,11 @@ class Progress:
         heard = self._heard.get(origin)
         return 0 if heard is None else heard.position
 
+    def way_to(self, origin: str) -> str:
+        """The neighbour by which an origin is reached; empty where none has marked anything of it."""
+        heard = self._heard.get(origin)
+        return "" if heard is None else heard.source
+
     def sent(self, to: str, origin: str) -> int:
         """The position in the last mark of an origin that a neighbour was sent over this connection."""
         return self._sent.get(to, {}).get(origin, 0)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from fairlead.broker.redundancy import Redundancy
 from fairlead.network import wire
@@ -67,6 +67,8 @@ class Source:
     done: Callable[[], None]
     ends: dict[str, int] | None = None
     """Of a barrier that asks for them: the ends of the logs of all brokers that have answered, and of this one."""
+    held: list[Any] | None = None
+    """Of one that seeks something: what all these brokers have of it (`answers`)."""
 
 
 @dataclass(slots=True)
@@ -130,6 +132,14 @@ class Barriers:
         self._links, self._dispatch = links, dispatch
         self.new: dict[str, LinkSession] = {}
         """The connections of new links, over which nothing but probes goes; the earliest first."""
+        self.known: Callable[[Iterable[tuple[str, str]]], Iterable[tuple[str, str]]] = lambda unsure: ()
+        """Which of these identities were published here. Theirs to say who follow producers."""
+        self.expel: Callable[[str, int], None] = lambda client, connection: None
+        """End the connection of a client that has gone to another broker. Theirs to do who follow producers."""
+        self.hold: Callable[[Mapping[str, int], Callable[[], None]], None] = lambda upto, go: go()
+        """Go on when all up to some positions has come. Theirs, too."""
+        self.places: Callable[[wire.Barrier], list[wire.HoldingText]] = lambda barrier: []
+        """The places of a durable subscriber here that a barrier seeks. The handover's to say."""
         self.wake: Callable[[Callable[[], None]], None] = lambda go: go()
         """Go on when the quenched sources of this broker are awake that somebody listens to. Theirs to do."""
         self._waves: dict[BarrierKey, Wave] = {}
@@ -177,10 +187,12 @@ class Barriers:
         source: str,
         done: Callable[[], None],
         ends: dict[str, int] | None = None,
+        held: list[Any] | None = None,
     ) -> None:
         """Pass a barrier on to all neighbours but its source, when all records before it are synced here.
 
-        `ends` then gets the end of this broker's log, and those that others answer; not in a redundant network.
+        `ends` then gets the end of this broker's log, and those that others answer, and `held` what they
+        have of what is sought; not in a redundant network.
         """
         redundancy = self._redundancy
         if redundancy is not None:
@@ -200,6 +212,10 @@ class Barriers:
                 self._tracing.tracer.barrier(barrier.origin, barrier.number)
             if ends is not None:
                 ends[broker_in(self.origin)] = self._dispatch.reached if self._is_logged else NO_LOG
+            if held is not None and barrier.seek:
+                held.extend(self.places(barrier))
+            elif held is not None and barrier.unsure:
+                held.extend(self.known(barrier.unsure))
             if source and source not in self._links:
                 return  # the link has ended meanwhile: nobody waits there
             ahead = {name for name, link in self._links.items() if barrier.patient or link.ready}
@@ -207,9 +223,11 @@ class Barriers:
             wave = self._waves.setdefault((barrier.origin, barrier.number), Wave(barrier, barrier.patient))
             # One that comes again, or along another path, may have more records before it.
             wave.passed.clear()
-            self._extend(wave, source, ahead - {source}, Source(done, ends))
+            self._extend(wave, source, ahead - {source}, Source(done, ends, held))
 
-        self._dispatch.after_sync(lambda: self.wake(begin))
+        if barrier.expel and source:
+            self.expel(barrier.expel, barrier.connection)
+        self._dispatch.after_sync(lambda: self.hold(barrier.upto, lambda: self.wake(begin)))
 
     def pass_on(
         self,
@@ -217,11 +235,12 @@ class Barriers:
         source: str,
         done: Callable[[Collection[str]], None],
         ends: dict[str, int] | None = None,
+        held: list[Any] | None = None,
     ) -> None:
         """The same of one that comes from a neighbour; `done` is given the brokers it has reached this way, where
         that matters."""
         if self._redundancy is None:
-            self.begin(barrier, source, lambda: done(()), ends)
+            self.begin(barrier, source, lambda: done(()), ends, held)
             return
         self._come[barrier.origin, barrier.number] = None
         while len(self._come) > COME_MAX:
@@ -317,6 +336,7 @@ class Barriers:
         reached: Iterable[str] = (),
         *,
         away: bool = False,
+        held: Iterable[Any] = (),
     ) -> None:
         """A neighbour has answered, with the ends of logs if the barrier asks for them, and in a redundant network
         with the brokers that it has reached; or this broker itself, with what it retains."""
@@ -328,6 +348,8 @@ class Barriers:
                 for source in wave.sources.values():
                     if source.ends is not None:
                         source.ends.update(ends)
+                    if source.held is not None:
+                        source.held.extend(held)
             wave.reached.update(reached)
             self._strike(wave, name)
 

@@ -77,6 +77,7 @@ from fairlead.network.intake import Intake
 from fairlead.network.ordering import OrderedSubscription, is_ordered, order_of
 from fairlead.network.publications import Publications, fail
 from fairlead.network.requesting import Answer, Requester, Responding
+from fairlead.network.roaming import MovedOut, Roaming
 from fairlead.network.source import Source
 from fairlead.network.subscriptions import Closed, Delivery, Gap, Subscription
 from fairlead.network.uplink import Handlers, Uplink
@@ -133,6 +134,8 @@ def connect(
     schema: Schema | None = None,
     will: Publishable | None = None,
     will_delay: Patience = None,
+    roams: Patience = None,
+    moved_from: MovedOut | str | None = None,
 ) -> Client:
     """A client of the broker at this address; it connects when it is entered.
 
@@ -151,6 +154,11 @@ def connect(
     the brokers, who refuse another one: patterns are read with it here. Brokers read filters with it in any case.
     `will` is published by the broker when it loses this client: when the connection ends without `close()`, and
     the client is not back within `will_delay` (seconds, or as "5s").
+
+    With `roams` (a time, in seconds or as "1h") the client may go to any of its brokers, and all its subscriptions
+    follow: nothing is lost, comes twice or out of its producer's order. What comes while it is nowhere is kept for
+    that time. `moved_from` is what `client.move_out()` returned, elsewhere or in another process: this client goes
+    on under its name.
     """
     return Client(
         url,
@@ -164,6 +172,8 @@ def connect(
         schema=schema,
         will=will,
         will_delay=will_delay,
+        roams=roams,
+        moved_from=moved_from,
     )
 
 
@@ -184,7 +194,10 @@ class Client:
         schema: Schema | None = None,
         will: Publishable | None = None,
         will_delay: Patience = None,
+        roams: Patience = None,
+        moved_from: MovedOut | str | None = None,
     ) -> None:
+        self._roaming = Roaming(roams, moved_from)
         addresses = addresses_of(url)
         for plain in (each for each in addresses if credentials is not None and not each.secure):
             if not plain.is_loopback:
@@ -196,6 +209,7 @@ class Client:
         for plain in (each for each in addresses if tls is not None and not each.secure):
             secure = plain._replace(secure=True)
             raise NetworkError(f"certificates for {plain}, where no TLS is spoken", hint=f"call {secure}")
+        name = name or self._roaming.name
         self.name = name or f"client-{uuid.uuid4().hex[:12]}"
         self._tls, self._clock, self._credentials = tls, clock, credentials
         self._sealer, self._schema = sealer, schema
@@ -241,6 +255,7 @@ class Client:
 
     def _hello(self) -> wire.Hello:
         given, self._connections = self._credentials, self._connections + 1
+        self._roaming.connections += 1
         return wire.Hello(
             wire.VERSION,
             "client",
@@ -252,6 +267,7 @@ class Client:
             schema="" if self._schema is None else self._schema.fingerprint,
             will=b"" if self._will is None else pack(self._sealed(self._last_will(self._will))),
             will_delay=self._will_delay,
+            connection=self._roaming.connections,
         )
 
     def _last_will(self, will: Notification) -> Notification:
@@ -352,6 +368,7 @@ class Client:
     def _stored(self, number: int, frame: bytes) -> asyncio.Future[None]:
         """Send the frame of a publication, now and with later connections; when it is acknowledged."""
         stored = self._publications.add(number, frame)
+        self._roaming.has_published = True
         if self._paused:
             self._regulate()
         if self._flowing.is_set():
@@ -472,7 +489,12 @@ class Client:
         for given in (durable, id or ""):
             if not isinstance(given, str):
                 raise ValueRefused(f"a name is a string, not {given!r}")
-        lease_us = lease_of(durable, lease)
+        lease_us, is_roaming = lease_of(durable, lease), False
+        if self._roaming.lease_us and not (since is not None or order != "live" or retained == "only"):
+            lease_us = lease_us or self._roaming.lease_us
+            if not durable:
+                is_roaming = True
+                durable = self._roaming.durable_name(self.name, str(id or filter), self._intake.of)
         wanted = "" if want is None else str(quality_of(want))
         condition = None if on is None else condition_of(on)
         if condition is not None and shared:
@@ -507,7 +529,7 @@ class Client:
                 self, name, made, durable, began, order=ordering, on_late=on_late, on=condition
             )
         subscription._lease_us, subscription._want = lease_us, wanted
-        subscription._on_missed = on_missed
+        subscription._on_missed, subscription._is_roaming = on_missed, is_roaming
         if self._sealer is not None:
             subscription._open_with(self._sealer, clear)
         subscription._retained = (
@@ -841,6 +863,8 @@ class Client:
                 self._refused(number, kind(reason), durable)
             case wire.Leased(durable, lease):
                 self._intake.leased(durable, lease / 1e6)
+            case wire.Moved(durable, counter, is_new):
+                self._moved(durable, counter, is_new=is_new)
             case wire.Offered(id, tables):
                 self._offered(id, tables)
             case wire.Gapped(id, gaps):
@@ -893,8 +917,10 @@ class Client:
         uplink = self._uplink
         self._paused = False
         self.name = message.name
-        lineage = lineage_of(message.lineage)
-        if message.log != self._log:
+        lineage, has_moved = lineage_of(message.lineage), self._roaming.arrive(message.broker)
+        if has_moved:
+            self._intake.go_elsewhere()
+        elif message.log != self._log:
             self._intake.go_back(0)
         else:
             self._intake.go_back(valid_end(sys.maxsize, self._lineage, lineage, message.end))
@@ -904,6 +930,10 @@ class Client:
             number = uplink.next_number()
             self._advertising.add(number)
             uplink.tell(wire.Advertise(number, id, text))
+        if self._roaming.moves and self._roaming.has_published:
+            number = uplink.next_number()
+            self._advertising.add(number)
+            uplink.tell(wire.Follow(number, self._publications.identities))
         for id, (text, _) in self._listens.items():
             uplink.tell(wire.Listen(0, id, text))
         for id, (what, text, _) in self._watches.items():
@@ -915,6 +945,52 @@ class Client:
         if not self._advertising:
             self._flow()
 
+    def _moved(self, durable: str, counter: int, *, is_new: bool) -> None:
+        if is_new and any(each.is_installed for each in self._intake.of(durable)):
+            log.warning(
+                "no broker knows the durable subscriber %s: it begins anew at %s", durable, self.broker
+            )
+        self._intake.moved(durable, counter, is_new=is_new)
+
+    async def move(self, url: str | Sequence[str]) -> None:
+        """Go to another broker, with all subscriptions that are durable, or may roam.
+
+        When it returns, the client is connected there and its subscriptions have taken effect. What is for them
+        at the broker before comes first. Publications are not acknowledged before all that this client published
+        before has come wherever it has to.
+        """
+        addresses = addresses_of(url)
+        if any(not each.secure for each in addresses) and self._credentials is not None:
+            raise NetworkError("credentials are sent to addresses of fairleads:// alone")
+        if any(each.secure for each in addresses) and not self._is_secure:
+            raise NetworkError("this client was made without TLS", hint="move to an address of fairlead://")
+        self._uplink.check_open()
+        self._roaming.is_moving = True
+        if self._has_position():
+            self._roaming.is_moving = False
+            raise ValueRefused(
+                "a subscription that began in the past, and is not durable, goes on at its broker alone",
+                hint="give it a durable name",
+            )
+        for subscription in self._intake.subscriptions.values():
+            if subscription._installed is not None:
+                subscription._installed = asyncio.get_running_loop().create_future()
+        self._uplink.go_to(addresses)
+        await self._uplink.until(self._uplink.connected)
+        for subscription in [*self._intake.subscriptions.values()]:
+            if subscription._installed is not None:
+                await subscription.installed()
+
+    async def move_out(self) -> MovedOut:
+        """Leave the broker: all that was dealt with is accepted, and the connection ends.
+
+        Its durable subscribers are kept. Who connects elsewhere with `moved_from=` what this returns goes on under
+        the client's name.
+        """
+        left = self._roaming.move_out(self.name)
+        await self.close()
+        return left
+
     def _disconnected(self) -> None:
         self._flowing.clear()
         for source in self._sources.values():
@@ -922,8 +998,9 @@ class Client:
 
     def _has_position(self) -> bool:
         """Whether another broker would not know where a subscription goes on."""
+        roams = self._roaming.roams
         return any(
-            each.durable or each.since is not None or each._is_ordered
+            (each.durable and not roams) or each.since is not None or each._is_ordered
             for each in self._intake.subscriptions.values()
         )
 
@@ -1031,6 +1108,7 @@ class Client:
             subscription._instead,
             subscription._want,
             not is_new,
+            self._roaming.moves,
         )
 
     def _send_subscribe(self, subscription: Subscription) -> None:
@@ -1099,7 +1177,9 @@ class Client:
             self._uplink.flush()  # what has been accepted, first
             await self._request(
                 lambda number: (
-                    wire.Release(number, name) if name else wire.Unsubscribe(number, subscription.id)
+                    wire.Unsubscribe(number, "" if name else subscription.id, name)
+                    if subscription._is_roaming or not name
+                    else wire.Release(number, name)
                 ),
                 again=False,
             )
@@ -1119,9 +1199,14 @@ class Client:
     async def _release(self) -> None:
         """Let go of all durable subscribers: the broker answers when it is safe what they have accepted."""
         installed = [each for each in self._intake.subscriptions.values() if each._installed is not None]
+        ending = {each.durable for each in installed if each._is_roaming and not self._roaming.is_leaving}
         for name in sorted({each.durable for each in installed if each.durable}):
+
+            def let_go(number: int, name: str = name) -> wire.Control:
+                return wire.Unsubscribe(number, "", name) if name in ending else wire.Release(number, name)
+
             with contextlib.suppress(FairleadError):
-                await self._request(lambda number, name=name: wire.Release(number, name), again=False)  # type: ignore[misc]
+                await self._request(let_go, again=False)
 
     def _regulate(self) -> None:
         """Stop reading when too much waits here; but not while an answer is awaited, which comes behind that."""

@@ -71,6 +71,8 @@ class ClientSession(Session):
         """The broker's name for it."""
         self.version = wire.VERSION
         """The version of the protocol that is spoken with it."""
+        self.opened_as = 0
+        """The how-manieth of a client that moves."""
         self.admitted = 0
         """The number of its publications that were admitted, and are not in the log of decisions yet."""
         self.durables: dict[str, Durable] = {}

@@ -23,6 +23,7 @@ from fairlead.network.client_sessions import ClientSession
 from fairlead.network.cuts import Cuts
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.durability import Durability
+from fairlead.network.following import Following
 from fairlead.network.guard import Guard
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.interests import Interests
@@ -76,6 +77,7 @@ class Clientele:
         durability: Durability,
         retaining: Retaining,
         wills: Wills,
+        following: Following,
         is_logged: bool,
         guard: Guard,
         types: OwnedTypes,
@@ -87,7 +89,7 @@ class Clientele:
         self._handshakes, self._interests, self._neighbourhood = handshakes, interests, neighbourhood
         self._durability, self._is_logged, self._questions = durability, is_logged, questions
         self._leaving, self._operations, self._guard, self._wills = leaving, operations, guard, wills
-        self._types = types
+        self._types, self._following = types, following
         self._retaining = retaining
         self.principal_of: Callable[[str, int], Principal] = lambda authorization, now: NOBODY
         """The principal of credentials that a client shows later; NotAuthenticated. The driver's to say."""
@@ -119,6 +121,7 @@ class Clientele:
             name = self._guard.name_for(name, principal, now, is_made_up=hello.is_made_up or not hello.name)
         except Forbidden as error:
             raise ProtocolError(str(error)) from None
+        self._following.check(name, hello.connection)
         # A client that comes back under its name replaces its own connection.
         if name not in clients and len(clients) >= clients_max:
             raise ProtocolError(f"there are {clients_max:,} clients already")
@@ -133,7 +136,10 @@ class Clientele:
             identities=self._broker.identities,
             on_lost=self.lost,
         )
-        session.version = wire.agreed_version(hello.version, hello.oldest)
+        session.version, session.opened_as = (
+            wire.agreed_version(hello.version, hello.oldest),
+            hello.connection,
+        )
         clients[name] = session
         self._guard.bind(session.client, principal, now)
         self._leaving.welcome(session)
@@ -296,6 +302,9 @@ class Clientele:
         # A broker that is away may have a durable subscriber, which must not miss what is published now.
         self._barriers.answer(session, message.number, patient=self._is_logged)
         self._hold(session, "advertisement", message, filter)
+
+    def _follow(self, session: ClientSession, message: wire.Follow, now: int) -> None:
+        self._following.follow(session, message)
 
     def _unadvertise(self, session: ClientSession, message: wire.Unadvertise, now: int) -> None:
         self._interests.call(calls.Unadvertise(session.client, message.id), now)
@@ -520,6 +529,7 @@ class Clientele:
         wire.Unsubscribe: _unsubscribe,
         wire.Release: _release,
         wire.Advertise: _advertise,
+        wire.Follow: _follow,
         wire.Unadvertise: _unadvertise,
         wire.Accept: _accept,
         wire.Reject: _reject,

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from fairlead.broker.handover import Cut, is_for, offset_in, place_of, rank_of
 from fairlead.broker.progress import Progress
 from fairlead.broker.publications import NO_OFFSET
 from fairlead.delivery.assigning import NEUTRAL, Assignments, Count, Handout, Terms
@@ -21,6 +22,7 @@ from fairlead.log.records import (
     RECALLED,
     notification_in,
     parse_arrival,
+    parse_stamp,
     relayed_in,
 )
 from fairlead.model.packed import pack, unpack
@@ -92,6 +94,7 @@ class Durable(Outbox):
             "name",
         ),
         *("dropped", "former", "granted", "history", "subscriptions"),
+        *("_broker", "after", "after_end", "arriving", "attaches", "counter", "moves", "upto"),
     )
 
     def __init__(
@@ -108,9 +111,19 @@ class Durable(Outbox):
     ) -> None:
         super().__init__(Outflow("durable", To.AWAY), cursor, outgoing.limits.window)
         self._counters, self._router, self._once, self.name = outgoing.counters, router, once, name
-        self._tracing = outgoing.tracing
-        self._passes = outgoing.passes
+        self._tracing, self._passes, self._broker = outgoing.tracing, outgoing.passes, outgoing.broker
         self.client = f"d:{name}"
+        self.counter = self.attaches = self.moves = 0
+        """The counter of its place here (`fairlead.broker.handover`); how often a client has become this subscriber in this process, and how often that client had gone to
+        another broker before."""
+        self.arriving = False
+        """Whether what is for it at other brokers comes first."""
+        self.after: Cut = {}
+        """What is not beyond is for its places before, as long as something of it may still come here."""
+        self.after_end: int | None = None
+        """All that is not beyond is in the log below this offset, once that is known."""
+        self.upto: Cut = {}
+        """Of one that has gone to another broker: what is beyond is for its place there."""
         self.ends = ends
         """Whether it ends with its session: so one can subscribe to the past without being durable."""
         self._clock, self._record_at = clock, record_at
@@ -149,8 +162,9 @@ class Durable(Outbox):
     @property
     def ready(self) -> bool:
         """Whether it may be sent something: not before its client has subscribed to all filters of the durable
-        name, since until then it could not accept every delivery; nor before all of its past has come."""
-        return self.is_claimed and (self.history is None or not self.history.is_open)
+        name, since until then it could not accept every delivery; nor before all of its past has come, or what is
+        for it at other brokers."""
+        return self.is_claimed and not self.arriving and (self.history is None or not self.history.is_open)
 
     @property
     def is_claimed(self) -> bool:
@@ -165,7 +179,9 @@ class Durable(Outbox):
     @property
     def _reads(self) -> bool:
         """Whether it has to look at each record: for which of its filters it is, or whether it was recalled."""
-        return bool(self.former) or (self.history is not None and not self.history.is_over)
+        return bool(self.former or self.after or self.upto) or (
+            self.history is not None and not self.history.is_over
+        )
 
     def begin_history(self) -> None:
         """All of its past has come."""
@@ -173,6 +189,20 @@ class Durable(Outbox):
             self.meet(self.history.begun)
         elif self.history is not None:
             self.looked = min(self.looked, self.history.begun)
+
+    def number_of(self, offset: int) -> int:
+        """The number of a delivery; 0 for what is in no log."""
+        return 0 if offset == NO_OFFSET else place_of(self.counter, offset)
+
+    def offset_of(self, number: int) -> int:
+        """The offset of a delivery; NO_OFFSET: it is none of this place."""
+        return offset_in(number) if rank_of(number) == self.counter else NO_OFFSET
+
+    def _is_mine(self, record: Record) -> bool:
+        """Whether a record is between the cuts of this place."""
+        if record.kind == PUBLICATION:
+            return is_for(self._broker, record.offset + 1, self.after, self.upto)
+        return is_for(*parse_stamp(parse_arrival(record).stamp), self.after, self.upto)
 
     def hold_any(self) -> None:
         """Its client holds what comes until all before that has come: any number may be under way to it."""
@@ -321,7 +351,7 @@ class Durable(Outbox):
                 self._trace(head, packed)
             is_told = handout.attempt > 1 and handout.member.version >= wire.ATTEMPTS_SINCE
             told = wire.deliver_again(head, handout.attempt) if is_told else head
-            handout.member.send(wire.deliver(handout.ordinal + 1, told, packed))
+            handout.member.send(wire.deliver(self.number_of(handout.ordinal), told, packed))
             self._counters.delivered += 1
 
     def _offer(self, offset: int, deliveries: Sequence[tuple[bytes, bytes]]) -> None:
@@ -391,7 +421,7 @@ class Durable(Outbox):
             self.unconfirmed[offset] = None
             self._trace(ids, packed)
         self._counters.delivered += 1
-        session.send(wire.deliver(offset + 1, ids, packed))
+        session.send(wire.deliver(self.number_of(offset), ids, packed))
 
     def _ids_now(self, recipient: Recipient) -> bytes:
         """The head of a delivery of what is in no log: it is for the present filters; empty where none matches."""
@@ -465,6 +495,7 @@ class Durable(Outbox):
         if (tracer := self._tracing.tracer) is not None:
             tracer.again(self.client)
         is_first = not self.members
+        self.attaches += 1
         if is_first:
             if self.assignments is None:
                 self.looked = self.cursor(dispatched)
@@ -504,6 +535,15 @@ class Durable(Outbox):
 
     def deliveries_of(self, record: Record) -> list[tuple[bytes, bytes]]:
         """The deliveries of a record, each with its head: none, one, or one for each version."""
+        return [
+            (wire.deliver_head(ids, (number, of)), packed)
+            for ids, number, of, packed in self.versions_of(record)
+        ]
+
+    def versions_of(self, record: Record) -> list[tuple[tuple[str, ...], int, int, bytes]]:
+        """The same, with the ids of the subscriptions, the number of the version and how many there are."""
+        if (self.after or self.upto) and record.kind != RECALLED and not self._is_mine(record):
+            return []
         history, is_recalled = self.history, record.kind == RECALLED
         if history is None:
             if is_recalled:
@@ -518,10 +558,7 @@ class Durable(Outbox):
         mine = [(ids, each) for ids, each in mine if ids]
         if not mine or not (is_recalled or self._once.is_first_in_log(record.offset, packed)):
             return []
-        return [
-            (wire.deliver_head(ids, (number, len(mine))), each.shown(packed))
-            for number, (ids, each) in enumerate(mine, 1)
-        ]
+        return [(ids, number, len(mine), each.shown(packed)) for number, (ids, each) in enumerate(mine, 1)]
 
     def send_record(self, record: Record) -> None:
         """Deliver a record of the log, if it concerns this subscriber."""
@@ -538,7 +575,7 @@ class Durable(Outbox):
         for head, packed in deliveries if deliveries and self._may_begin(record) else ():
             self.unconfirmed[record.offset] = None
             self._trace(head, packed)
-            session.send(wire.deliver(record.offset + 1, head, packed))
+            session.send(wire.deliver(self.number_of(record.offset), head, packed))
             self._counters.delivered += 1
 
     def missed(self, count: int) -> None:

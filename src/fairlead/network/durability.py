@@ -13,12 +13,13 @@ nor passed over. So a client with another filter is refused, and one that leaves
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from fairlead.broker import Broker
 from fairlead.broker import messages as calls
+from fairlead.broker.publications import NO_OFFSET
 from fairlead.delivery.assigning import Terms
 from fairlead.delivery.dead_letters import letter_of
 from fairlead.errors import Forbidden, Gone, NotThere, ValueRefused
@@ -38,11 +39,13 @@ from fairlead.network.destinations import Durable
 from fairlead.network.dispatch import Dispatch
 from fairlead.network.formers import Former, end_former, retire
 from fairlead.network.guard import Guard, principal_from_json, principal_to_json
+from fairlead.network.handover import Handover
 from fairlead.network.history import Histories
 from fairlead.network.interests import Interests
 from fairlead.network.leaving import Leaving
 from fairlead.network.ledger import (
     Changed,
+    Departed,
     Died,
     Leased,
     Owned,
@@ -95,6 +98,7 @@ class Durability:
         own: OwnPublications,
         retaining: Retaining,
         histories: Histories,
+        handover: Handover,
         clock: Clock,
     ) -> None:
         self._histories = histories
@@ -105,28 +109,36 @@ class Durability:
         self._leaving, self._guard = leaving, guard
         guard.decided.append(self.look_at_members)
         histories.serve = self.serve
+        self.handover = handover
+        handover.durability = self
 
     def recall(self, now: int) -> None:
         """Restore the durable subscribers with their filters and cursors."""
-        for name, subscriptions in self._persistence.state.durables.items():
-            since = min((since for _, since in subscriptions.values()), default=self._dispatch.reached)
-            durable = self._new(name, self._persistence.cursor(cursor_of_durable(name), since))
-            self._guard.bind(
-                durable.client, principal_from_json(self._persistence.state.owners.get(name, "")), now
-            )
-            durable.lease, durable.left = self._persistence.state.leases.get(name, 0), now
-            self._recall_accounts(durable)
-            self._histories.restore(durable)
-            for id, (text, since) in subscriptions.items():
-                filter = self._interests.filter(text)
-                durable.subscriptions[id] = (filter, since)
-                self._outgoing.memory.hold_lasting(name, id, size_of(text, filter))
-                self._interests.recall_durable(durable.client, id, filter, now)
-            for id, former in self._persistence.state.former.get(name, {}).items():
-                filter = self._interests.filter(former.filter)
-                durable.former[id] = Former(filter, *former[1:])
-                self._outgoing.memory.hold_lasting(name, id, size_of(former.filter, filter))
-                self._interests.recall_durable(durable.client, id, filter, now)
+        for name in [*self._persistence.state.durables]:
+            self._recall(name, now, self._interests.recall_durable)
+        self.handover.forget_sought()
+
+    def _recall(self, name: str, now: int, install: Callable[[str, str, Filter, int], None]) -> None:
+        """Restore one durable subscriber, as the state has it."""
+        state = self._persistence.state
+        subscriptions = state.durables[name]
+        since = min((since for _, since in subscriptions.values()), default=self._dispatch.reached)
+        durable = self._new(name, self._persistence.cursor(cursor_of_durable(name), since))
+        self._guard.bind(durable.client, principal_from_json(state.owners.get(name, "")), now)
+        durable.lease, durable.left = state.leases.get(name, 0), now
+        self._recall_accounts(durable)
+        self._histories.restore(durable)
+        for id, (text, since) in subscriptions.items():
+            filter = self._interests.filter(text)
+            durable.subscriptions[id] = (filter, since)
+            self._outgoing.memory.hold_lasting(name, id, size_of(text, filter))
+            install(durable.client, id, filter, now)
+        for id, former in state.former.get(name, {}).items():
+            filter = self._interests.filter(former.filter)
+            durable.former[id] = Former(filter, *former[1:])
+            self._outgoing.memory.hold_lasting(name, id, size_of(former.filter, filter))
+            install(durable.client, id, filter, now)
+        self.handover.recall(durable)
 
     def _recall_accounts(self, durable: Durable) -> None:
         accounts = self._persistence.state.accounts.get(durable.name)
@@ -140,9 +152,20 @@ class Durability:
 
     # -- subscriptions -----------------------------------------------------------------------------------------
 
-    def subscribe(self, session: ClientSession, message: wire.Subscribe, filter: Filter, now: int) -> None:
+    def subscribe(
+        self,
+        session: ClientSession,
+        message: wire.Subscribe,
+        filter: Filter,
+        now: int,
+        *,
+        is_elsewhere: bool | None = None,
+    ) -> None:
         """Subscribe a client to a filter under a durable name, which is its own. The client is this durable
-        subscriber from now on."""
+        subscriber from now on.
+
+        Whether the name is in use at another broker is asked first, where it is not known.
+        """
         if not self._persistence.is_logged:
             raise ValueRefused(
                 "this broker has no log: it has no durable subscriptions, and no earlier notifications"
@@ -160,6 +183,10 @@ class Durability:
                 raise self._asks_for_more(durable, others)
         begins = message.since if message.history and durable is None else None
         terms = self._terms(durable, session, message, ends=ends)
+        seeks = not ends and terms.is_neutral and self._seeks(durable, message, is_elsewhere)
+        if durable is None and seeks and is_elsewhere is None and not message.moves:
+            self._look_for(name, session, message, filter)
+            return
         granted = self._broker.seam.grant(session.client, "subscribe", filter, now)
         if isinstance(granted, Refusal):
             raise granted.exception()
@@ -170,31 +197,78 @@ class Durability:
                 " who shares it sees the same"
             )
         self._own(session, name, now, ends=ends)
+        is_first = durable is None
         if durable is not None and changes and (known is None or known[0] != filter):
             self._change(durable, message, filter, now)
         elif durable is None or known is None:
-            durable = self._subscribed(durable, name, message, filter, now)
+            durable = self._subscribed(durable, name, message, filter, now, seeks=seeks)
         elif session not in durable.members:
             self._interests.regrant(durable.client, now)
         self._lease(durable, session, message, now)
         self._attach(durable, session, terms, now)
+        durable.moves = message.moves
         if message.ordered:
             durable.hold_any()
         durable.claimed.add(message.id)
         if message.id in durable.granted:
             self._guard.inform(session, calls.Grant(durable.client, message.id, durable.granted[message.id]))
+        is_new = known is None and not changes
+        if message.moves and is_first and not seeks:
+            session.tell(wire.Moved(name, 0, True))
+        if seeks:
+            self.handover.seek(
+                durable,
+                session,
+                message.id,
+                message.moves,
+                lambda: self._answer(durable, session, message, wanted=False, is_new=is_new, is_known=True),
+            )
+        else:
+            self._answer(durable, session, message, wanted=message.retained, is_new=is_new, begins=begins)
+        # What it missed follows when those who asked before have been answered.
+        self._dispatch.after_sync(lambda: self.serve(durable))
+
+    def _seeks(self, durable: Durable | None, message: wire.Subscribe, is_elsewhere: bool | None) -> bool:
+        """Whether it has to be found out where else a subscriber is."""
+        if durable is not None:
+            return self.handover.is_unsure(durable)
+        return self.handover.seeks(patient=bool(message.moves)) and is_elsewhere is not False
+
+    def _look_for(self, name: str, session: ClientSession, message: wire.Subscribe, filter: Filter) -> None:
+        def go_on(is_elsewhere: bool) -> None:
+            if session.ended:
+                return
+            try:
+                self.subscribe(session, message, filter, self._clock.now, is_elsewhere=is_elsewhere)
+            except Exception as error:
+                session.answer_error(message.number, error)
+
+        self.handover.look_for(name, go_on)
+
+    def _answer(
+        self,
+        durable: Durable,
+        session: ClientSession,
+        message: wire.Subscribe,
+        *,
+        wanted: bool,
+        is_new: bool,
+        begins: int | None = None,
+        is_known: bool = False,
+    ) -> None:
+        """Answer a client when its subscription has taken effect; `is_known`: every broker knows of it."""
+        ends = not message.durable
         # Those who knew of it before are not waited for where they are away.
         patient = not ends and message.id not in durable.acknowledged
         recall: Recalling | None = self._histories.begin(
             durable, message.id, message.filter, begins, patient=patient
         ) or self._retaining.begin(
-            durable,
-            message.id,
-            message.filter,
-            wanted=message.retained,
-            is_new=known is None and not changes,
-            patient=patient,
+            durable, message.id, message.filter, wanted=wanted, is_new=is_new, patient=patient
         )
+        if is_known and recall is None and self._outgoing.tracing.tracer is None:
+            durable.acknowledged.add(message.id)
+            session.tell(wire.Done(message.number))
+            return
         self._barriers.answer(
             session,
             message.number,
@@ -203,8 +277,6 @@ class Durability:
             ready=() if ends or self._guard.is_on else ((durable.client, message.id),),
             recall=recall,
         )
-        # What it missed follows when those who asked before have been answered.
-        self._dispatch.after_sync(lambda: self.serve(durable))
 
     def _lease(self, durable: Durable, session: ClientSession, message: wire.Subscribe, now: int) -> None:
         """Keep a subscriber for as long as its client asks for, or less; of members, for the longest."""
@@ -320,7 +392,14 @@ class Durability:
         )
 
     def _subscribed(
-        self, durable: Durable | None, name: str, message: wire.Subscribe, filter: Filter, now: int
+        self,
+        durable: Durable | None,
+        name: str,
+        message: wire.Subscribe,
+        filter: Filter,
+        now: int,
+        *,
+        seeks: bool,
     ) -> Durable:
         """The subscriber asks for one thing more, or for a first one. What is not in the log is not in memory."""
         ends = not message.durable
@@ -337,6 +416,8 @@ class Durability:
             since = self._first_since(message.since)
         else:
             since = self._dispatch.end if durable.subscriptions else durable.looked
+        if durable is None and seeks:
+            self.handover.expect(name, now)
         if not ends:
             self._persistence.note(Subscribed(name, message.id, render(filter), since), now)
             memory.hold_lasting(name, message.id, size)
@@ -358,6 +439,8 @@ class Durability:
             raise ValueRefused(
                 f"the members of the shared subscriber {durable.name!r} have one filter, and none changes it alone"
             )
+        if durable.arriving:
+            raise ValueRefused(f"the durable subscriber {durable.name!r} is still arriving", hint="try again")
         memory, size = self._outgoing.memory, size_of(message.filter, filter)
         if not durable.ends and not memory.may_last(size):
             raise self._takes_too_much()
@@ -457,6 +540,10 @@ class Durability:
             return
         durable.claimed.clear()
         durable.left = self._clock.now
+        is_sought = self.handover.is_sought(durable)
+        self.handover.detached(durable)
+        if is_sought:
+            return  # it has ended
         if durable.ends:
             self._end(durable)
         else:
@@ -475,13 +562,14 @@ class Durability:
                 for place in durable.assignments.overdue(now):
                     self._bury(durable, place, "not accepted in time", now)
                 self.serve(durable)
-            members = durable.members
+            members, lacking = durable.members, self.handover.lacking(durable)
             if durable.lease and not members and now - durable.left >= durable.lease:
                 self._expire(durable, now)
-            elif members and not durable.is_claimed and now - durable.attached >= CLAIM_US:
+            elif members and (lacking or not durable.is_claimed) and now - durable.attached >= CLAIM_US:
                 others = durable.subscriptions.keys() - durable.claimed
+                error = _is_elsewhere(durable, lacking) if lacking else self._asks_for_more(durable, others)
                 for session in members:
-                    session.tell(wire.Refused(0, str(self._asks_for_more(durable, others)), durable.name))
+                    session.tell(wire.Refused(0, str(error), durable.name))
                 self.detach(durable)
 
     def _expire(self, durable: Durable, now: int) -> None:
@@ -531,7 +619,39 @@ class Durability:
         self._router.targets[durable.client] = durable
         return durable
 
+    def end(self, durable: Durable) -> None:
+        """End a durable subscriber at once; the ledger knows."""
+        self.detach(durable)
+        self._interests.leave(durable.client)
+        self._end(durable)
+
+    def depart(self, durable: Durable, kept: str, upto: Mapping[str, int], now: int) -> None:
+        """A durable subscriber has gone to another broker: keep what is for it here, up to a cut, under a name of
+        its own."""
+        name, client = durable.name, durable.client
+        for member in durable.members:
+            self.detach(durable, member)
+        self._persistence.save_durable(durable, self._dispatch.reached, now)
+        self._persistence.rename_cursor(cursor_of_durable(name), cursor_of_durable(kept))
+        self._persistence.note(Departed(name, kept, dict(upto)), now)
+        durable.close()
+        del self._durables[name]
+        # The filters of the place take effect before those of the subscriber end: nothing is missed between.
+        self._recall(kept, now, self._install)
+        self._interests.leave(client)
+        for id in (*durable.subscriptions, *durable.former):
+            self._outgoing.memory.release_lasting(name, id)
+        if (tracer := self._outgoing.tracing.tracer) is not None:
+            tracer.unsubscribed(client)
+        self._retaining.end(client)
+        self._guard.unbind(client)
+
+    def _install(self, client: str, id: str, filter: Filter, now: int) -> None:
+        self._interests.call(calls.Subscribe(client, id, filter, lasting=True), now)
+
     def _end(self, durable: Durable) -> None:
+        self.handover.ended(durable)
+        durable.close()
         for id in (*durable.subscriptions, *durable.former):
             self._outgoing.memory.release_lasting(durable.name, id)
         if (tracer := self._outgoing.tracing.tracer) is not None:
@@ -551,14 +671,21 @@ class Durability:
         if durable is None:
             return
         for ordinal in ordinals:
-            is_redriven = ordinal - 1 in durable.redriven
-            if durable.accept(session, ordinal - 1) and is_redriven:
-                self._persistence.note(Redriven(name, ordinal - 1, True), self._clock.now)
+            offset = durable.offset_of(ordinal)
+            if offset == NO_OFFSET:
+                self.handover.accept(durable, ordinal)
+                continue
+            is_redriven = offset in durable.redriven
+            if durable.accept(session, offset) and is_redriven:
+                self._persistence.note(Redriven(name, offset, True), self._clock.now)
         self.serve(durable)
 
     def reject(self, session: ClientSession, message: wire.Reject, now: int) -> None:
         """It has not dealt with this one: it gets it again, perhaps later, or never."""
-        durable, offset = session.durables.get(message.durable), message.ordinal - 1
+        durable = session.durables.get(message.durable)
+        offset = NO_OFFSET if durable is None else durable.offset_of(message.ordinal)
+        if durable is not None and offset == NO_OFFSET:
+            self.handover.reject(durable, message)
         if durable is None or (offset not in durable.unconfirmed and offset not in durable.redriven):
             return
         if message.after < 0:
@@ -579,11 +706,13 @@ class Durability:
         """It is still at work on this one."""
         durable = session.durables.get(message.durable)
         if durable is not None and durable.assignments is not None:
-            durable.assignments.renew(session, message.ordinal - 1, now)
+            durable.assignments.renew(session, durable.offset_of(message.ordinal), now)
 
     def serve(self, durable: Durable) -> None:
         """Hand out what waits, then read on."""
         if self._durables.get(durable.name) is durable:
+            if durable.arriving:
+                self.handover.go_on(durable)
             durable.hand_out()
             self._catch_up.read_on(durable)
 
@@ -640,6 +769,14 @@ class Durability:
             durable.redrive(offset)
         self._dispatch.after_sync(lambda: self.serve(durable))
         return {"redriven": len(there), "gone": len(offsets) - len(there)}
+
+
+def _is_elsewhere(durable: Durable, ids: Iterable[str]) -> ValueRefused:
+    named = ", ".join(map(repr, sorted(ids)[:NAMED_MAX]))
+    return ValueRefused(
+        f"the durable subscriber {durable.name!r} has the subscriptions {named} at another broker",
+        hint="subscribe to them here, too, and all of it comes here",
+    )
 
 
 def _is_lasting(principal: Principal, owner: Principal) -> bool:

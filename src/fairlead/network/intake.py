@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairlead.broker.handover import place_of
 from fairlead.errors import BrokerRefused, TransactionRefused
 from fairlead.model.packed import unpack
 from fairlead.network import wire
@@ -28,6 +29,8 @@ class _Durable:
 
     seen: int = 0
     """The last place that came."""
+    counter: int = 0
+    """That of the subscriber's place at the broker (`fairlead.broker.handover`)."""
     shared: bool = False
     """Whether places come in any order, because others get those in between."""
     settled: dict[int, None] = field(default_factory=dict)
@@ -138,12 +141,33 @@ class Intake:
         for subscription in self.subscriptions.values():
             subscription._seen = min(subscription._seen, end)
         for durable in self._durables.values():
-            durable.seen = min(durable.seen, end)
-            for ordinal in [each for each in durable.open if each > end]:
-                self._forget(durable, ordinal)
-            durable.again = {each for each in durable.again if each <= end}
-            durable.settled = {each: None for each in durable.settled if each <= end}
+            self._go_back(durable, end)
+
+    def _go_back(self, durable: _Durable, end: int) -> None:
+        end = place_of(durable.counter, end - 1)
+        durable.seen = min(durable.seen, end)
+        for ordinal in [each for each in durable.open if each > end]:
+            self._forget(durable, ordinal)
+        durable.again = {each for each in durable.again if each <= end}
+        durable.settled = {each: None for each in durable.settled if each <= end}
+        durable.held_over = {*durable.open}
+
+    def go_elsewhere(self) -> None:
+        """The connection is with another broker: durable subscribers go on there, if it has found them."""
+        for subscription in self.subscriptions.values():
+            subscription._seen = 0
+        for durable in self._durables.values():
             durable.held_over = {*durable.open}
+
+    def moved(self, name: str, counter: int, *, is_new: bool) -> None:
+        """A durable subscriber has come to this broker, from others or from nowhere."""
+        durable = self._durables.get(name)
+        if durable is None:
+            return
+        if is_new:
+            durable.counter = 0
+            self._go_back(durable, 0)
+        durable.counter = counter
 
     def check_taken(self, subscription: Subscription) -> None:
         """BrokerRefused, where it would wait in vain: behind what nobody here takes any longer."""

@@ -11,13 +11,14 @@ import contextlib
 import os
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.delivery.assigning import NEUTRAL, Count, Terms
 from fairlead.errors import DamagedLog, LogFull, ValueRefused
@@ -51,6 +52,7 @@ __all__ = [
     "Accounts",
     "Attempts",
     "Changed",
+    "Departed",
     "Died",
     "DurableSubscription",
     "Formerly",
@@ -65,6 +67,7 @@ __all__ = [
     "Opened",
     "Owned",
     "Parting",
+    "Placed",
     "Recalling",
     "Redriven",
     "Remember",
@@ -170,6 +173,25 @@ class Leased(Struct, frozen=True, array_like=True, tag=True):
 
     durable: str
     lease: int
+
+
+class Placed(Struct, frozen=True, array_like=True, tag=True):
+    """A durable subscriber has arrived here: its place has this counter, and begins with a cut. The parts are what
+    is for it at other places; -1: it is arriving."""
+
+    durable: str
+    counter: int
+    cut: dict[str, int] = {}
+    parts: list[tuple[str, int, dict[str, int]]] = []
+
+
+class Departed(Struct, frozen=True, array_like=True, tag=True):
+    """A durable subscriber has gone to another broker: what is for it here, up to a cut, is kept under this
+    name."""
+
+    durable: str
+    now: str
+    upto: dict[str, int]
 
 
 class Willed(Struct, frozen=True, array_like=True, tag=True):
@@ -363,6 +385,8 @@ Change: TypeAlias = (
     | Unsubscribed
     | Termed
     | Leased
+    | Placed
+    | Departed
     | Willed
     | Held
     | Recalling
@@ -509,6 +533,10 @@ class State:
     """By durable subscriber, the principal that it acts for, where there is an access policy."""
     leases: dict[str, int] = field(default_factory=dict)
     """By durable subscriber, for how long it is kept while nobody is there, in microseconds."""
+    places: dict[str, Placed] = field(default_factory=dict)
+    """By durable subscriber, where it has come from another broker."""
+    departed: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By the name under which it is kept, up to where it is for a durable subscriber that has gone."""
     wills: dict[str, Willed] = field(default_factory=dict)
     """By client, connected or lost."""
     held: dict[str, Held] = field(default_factory=dict)
@@ -538,12 +566,19 @@ class State:
             case Subscribed(durable, id, filter, since):
                 self.durables.setdefault(durable, {})[id] = DurableSubscription(filter, since)
             case Unsubscribed(durable, ""):
-                for each in (
-                    *(self.durables, self.former, self.owners, self.accounts, self.leases),
-                    self.histories,
-                ):
+                for each in self._by_durable:
                     each.pop(durable, None)
-            case Owned() | Leased() | Willed() | Held() | Changed() | Formerly() | Recalling():
+            case (
+                Owned()
+                | Leased()
+                | Placed()
+                | Departed()
+                | Willed()
+                | Held()
+                | Changed()
+                | Formerly()
+                | Recalling()
+            ):
                 self._apply_term(change)
             case Termed() | Attempts() | Died() | Accepted() | Redriven():
                 self.accounts.setdefault(change.durable, Accounts()).apply(change)
@@ -626,10 +661,39 @@ class State:
                     broker: (incarnation, position) for broker, incarnation, position in positions
                 }
 
-    def _apply_term(self, change: Owned | Leased | Willed | Held | Changed | Formerly | Recalling) -> None:
+    @property
+    def _by_durable(self) -> Sequence[dict[str, Any]]:
+        return (
+            self.durables,
+            self.former,
+            self.owners,
+            self.accounts,
+            self.leases,
+            self.places,
+            self.departed,
+            self.histories,
+        )
+
+    def _depart(self, durable: str, now: str, upto: dict[str, int]) -> None:
+        for each in self._by_durable:
+            if durable in each:
+                each[now] = each.pop(durable)
+        if now in self.places:
+            self.places[now] = replace(self.places[now], durable=now)
+        self.departed[now] = upto
+
+    def _apply_term(
+        self, change: Owned | Leased | Placed | Departed | Willed | Held | Changed | Formerly | Recalling
+    ) -> None:
         match change:
             case Recalling(durable):
                 self.histories[durable] = change
+            case Placed(durable, counter, cut, parts) if counter or cut or parts:
+                self.places[durable] = change
+            case Placed(durable):
+                self.places.pop(durable, None)
+            case Departed(durable, now, upto):
+                self._depart(durable, now, upto)
             case Changed() | Formerly():
                 self._apply_former(change)
             case Owned(durable, principal):
@@ -662,6 +726,9 @@ class State:
         for durable, lease in self.leases.items():
             yield Leased(durable, lease)
         yield from self.histories.values()
+        yield from self.places.values()
+        for durable, upto in self.departed.items():
+            yield Departed(durable, durable, upto)
         yield from self.wills.values()
         yield from self.held.values()
         for durable, accounts in self.accounts.items():

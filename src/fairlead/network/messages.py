@@ -27,15 +27,22 @@ __all__ = [
     "Discovered",
     "Done",
     "Dropped",
+    "Fetch",
+    "Follow",
+    "Forget",
+    "Forgotten",
     "Gapped",
     "Granted",
+    "Handing",
     "Hello",
+    "HoldingText",
     "InterestText",
     "InterestsChanged",
     "Leased",
     "Link",
     "Listen",
     "Listening",
+    "Moved",
     "Notice",
     "NoticeText",
     "Notices",
@@ -56,6 +63,8 @@ __all__ = [
     "RemoveType",
     "Renew",
     "Repeated",
+    "Replay",
+    "ReplayRecord",
     "ReportRequest",
     "Request",
     "Response",
@@ -127,6 +136,8 @@ class Hello(_Message, frozen=True):
     """A packed notification, which is published when the client is lost."""
     will_delay: int = 0
     """In microseconds, how long it may take to come back."""
+    connection: int = 0
+    """The how-manieth one a client that moves opens, at whatever broker; 0: it does not say."""
 
     def __repr__(self) -> str:
         return f"Hello({self.version}, {self.role!r}, {self.name!r}, …)"
@@ -179,6 +190,15 @@ class Pong(_Message, frozen=True):
 # -- from clients ----------------------------------------------------------------------------------------------
 
 
+class Follow(_Message, frozen=True):
+    """This client has published at another broker: answer when nothing of it is taken there any more, and all of
+    it has come wherever it has to."""
+
+    number: int
+    unsure: list[tuple[str, str]] = []
+    """Producers and ids of what was not acknowledged: what is known elsewhere is a duplicate here."""
+
+
 class Subscribe(_Message, frozen=True):
     """Subscribe under an id; with `durable` for the subscriber of that name, which outlives the connection."""
 
@@ -211,6 +231,9 @@ class Subscribe(_Message, frozen=True):
     """The least quality of service that is required, as `fairlead.channels.Quality` is written."""
     history: bool = False
     """Whether the past of other brokers counts, too, where it begins in the past."""
+    moves: int = 0
+    """How often this client has gone to another broker: of two that are asked for one durable name at a time, the
+    later one has it."""
 
 
 class Unsubscribe(_Message, frozen=True):
@@ -445,6 +468,15 @@ class Leased(_Message, frozen=True):
     lease: int
 
 
+class Moved(_Message, frozen=True):
+    """A durable subscriber has come to this broker with its client, and its place has this counter: the numbers of
+    deliveries go on. `is_new`: no broker knew it, so that they begin anew."""
+
+    durable: str
+    counter: int
+    is_new: bool
+
+
 class Offered(_Message, frozen=True):
     """The channels of what a subscription may bring, as a file has them: what waits for it goes as they say."""
 
@@ -582,6 +614,19 @@ class Barrier(_Message, frozen=True, tag="Fence"):
     since: int = 0
     after: dict[str, int] = {}
     """By broker, the position of the last that has come of it; -1: all that was asked for has come."""
+    seek: str = ""
+    """The name of a durable subscriber: the answer has the places of it that the brokers behind have."""
+    moves: int = 0
+    client: str = ""
+    """The client that is the subscriber now, and how often it has gone to another broker."""
+    expel: str = ""
+    """A client that has gone to the origin: its connections with other brokers end before they answer,"""
+    connection: int = 0
+    """if they were opened before this one."""
+    unsure: list[tuple[str, str]] = []
+    """Producers and ids: the answers say which of them were published (in `known`)."""
+    upto: dict[str, int] = {}
+    """Positions by origin: a broker passes the barrier when all up to there that concerns it has come."""
 
 
 class Probe(_Message, frozen=True):
@@ -605,6 +650,71 @@ class Passed(_Message, frozen=True, tag="Fenced"):
     """In a redundant network, the brokers that a barrier has reached this way."""
     away: bool = False
     """Whether some broker behind has not answered: retained values may be missing."""
+    held: list[HoldingText] = []
+    """The places of the durable subscriber that the barrier seeks."""
+    known: list[tuple[str, str]] = []
+    """Producers and ids that were published, of those that the barrier asks for."""
+
+
+HoldingText: TypeAlias = tuple[str, int, list[str], dict[str, int], bool, str, int]
+"""A place of a durable subscriber, as `fairlead.broker.handover.Holding` has it; and `moves` where it arrives."""
+
+
+class Fetch(_Message, frozen=True):
+    """A broker where a durable subscriber has arrived asks the one that has a place of it for what is there."""
+
+    to: str
+    origin: str
+    durable: str
+    counter: int
+    """That of the place that has it."""
+    place: int
+    """That of the place that asks."""
+    upto: dict[str, int]
+    since: int
+    done: int
+    room: int
+    """How many records are wanted; 0: the place is to be left, if it still has this offer."""
+    offer: str = ""
+
+
+ReplayRecord: TypeAlias = tuple[int, list[str], int, int, bytes]
+"""Offset, ids of subscriptions, the number of the version and how many there are, and the notification."""
+
+
+class Replay(_Message, frozen=True):
+    """The answer: the records of the subscriber from `since` up to, and without, `end`."""
+
+    to: str
+    origin: str
+    durable: str
+    counter: int
+    since: int
+    end: int
+    records: list[ReplayRecord]
+    is_all: bool = False
+    is_gone: bool = False
+    """Whether there is no such place any longer."""
+    is_stale: bool = False
+    """Whether another place has asked since, which is later."""
+
+
+class Forget(_Message, frozen=True):
+    """All that a place had has been dealt with: it is to be removed."""
+
+    to: str
+    origin: str
+    durable: str
+    counter: int
+
+
+class Forgotten(_Message, frozen=True):
+    """It has been."""
+
+    to: str
+    origin: str
+    durable: str
+    counter: int
 
 
 class Recalled(_Message, frozen=True):
@@ -653,6 +763,9 @@ class Gapped(_Message, frozen=True):
     """By broker the time at which its log begins; -1: it has none. Without a name: some broker was away."""
 
 
+Handing: TypeAlias = Fetch | Replay | Forget | Forgotten
+"""What brokers say to one another about a durable subscriber that moves."""
+
 Control: TypeAlias = (
     Hello
     | Welcome
@@ -660,6 +773,7 @@ Control: TypeAlias = (
     | Ping
     | Pong
     | Subscribe
+    | Follow
     | Unsubscribe
     | Release
     | Advertise
@@ -687,6 +801,7 @@ Control: TypeAlias = (
     | Refused
     | Granted
     | Leased
+    | Moved
     | Offered
     | Repeated
     | Response
@@ -707,4 +822,8 @@ Control: TypeAlias = (
     | Recalled
     | Past
     | Gapped
+    | Fetch
+    | Replay
+    | Forget
+    | Forgotten
 )

@@ -44,6 +44,8 @@ __all__ = ["Neighbourhood"]
 log: Final = logging.getLogger(__name__)
 
 NOT_YET: Final = "it has not been there since this broker was started"
+MARKS_AGAIN: Final = 20
+"""After so many ticks all marks are sent again."""
 
 
 class Neighbourhood:
@@ -86,8 +88,11 @@ class Neighbourhood:
             clock=clock,
         )
         self.calling.settle = self._settle
+        self._ticks = 0
         self.recalled: Callable[[str, wire.Recalled], None] = lambda name, message: None
         self.past: Callable[[str, wire.Past], None] = lambda name, message: None
+        self.handed_over: Callable[[wire.Handing, int], None] = lambda message, now: None
+        """Called with what brokers say about durable subscribers that move."""
         """Called with what brokers behind a neighbour retain."""
         self._cycles = Cycles(
             broker.name,
@@ -345,7 +350,14 @@ class Neighbourhood:
 
     def _passed(self, session: LinkSession, message: wire.Passed, now: int) -> None:
         key = (message.origin, message.number)
-        self._barriers.answered(key, session.name, message.ends, message.reached, away=message.away)
+        self._barriers.answered(
+            key,
+            session.name,
+            message.ends,
+            message.reached,
+            away=message.away,
+            held=message.held or message.known,
+        )
 
     def _recalled(self, session: LinkSession, message: wire.Recalled, now: int) -> None:
         if self._is_open(session):
@@ -426,6 +438,7 @@ class Neighbourhood:
         if not self._is_open(session):
             return
         link, ends = self._links[session.name], dict[str, int]()
+        held: list[Any] = []
         if message.origin == self._barriers.origin or self._barriers.has_come(message):
             session.tell(wire.Passed(message.origin, message.number))
             return
@@ -434,11 +447,25 @@ class Neighbourhood:
             away = self._barriers.take_away((message.origin, message.number))
             # If the connection has been lost since, the barrier comes again over the next one.
             if link.session is not None:
-                link.session.tell(wire.Passed(message.origin, message.number, ends, sorted(reached), away))
+                link.session.tell(
+                    wire.Passed(
+                        message.origin,
+                        message.number,
+                        ends,
+                        sorted(reached),
+                        away,
+                        held if message.seek else [],
+                        [] if message.seek else held,
+                    )
+                )
                 if message.ends:
                     self._cuts.hurry(link.name, ends)
 
-        self._barriers.pass_on(message, session.name, passed, ends if message.ends else None)
+        self._barriers.pass_on(message, session.name, passed, ends if message.ends else None, held)
+
+    def _hand_over(self, session: LinkSession, message: wire.Handing, now: int) -> None:
+        if self._is_open(session):
+            self.handed_over(message, now)
 
     _HANDLERS: Final[dict[type, Callable[[Any, LinkSession, Any, int], None]]] = {
         wire.Ping: _ping,
@@ -458,17 +485,25 @@ class Neighbourhood:
         wire.Notice: _notice,
         wire.Types: _types_declared,
         wire.Received: _received,
+        wire.Fetch: _hand_over,
+        wire.Replay: _hand_over,
+        wire.Forget: _hand_over,
+        wire.Forgotten: _hand_over,
     }
 
     def tick(self, now: int) -> None:
         """From time to time: answer requests for links, and send marks, and how many a neighbour has missed."""
         self.calling.tick(now)
         self._barriers.tick()
+        self._ticks += 1
+        repeats = self._ticks % MARKS_AGAIN == 0
         for session in list(self._sessions.values()):
             session.look_after()
         for link in self._links.values():
             link.report_lost()
             if self._persistence.is_logged and self._outgoing.copies is None:
+                if repeats:  # a neighbour whose disk was full has forgotten them
+                    self._progress.connect(link.name)
                 link.send_marks(self._progress)
 
     # -- the end of a link -------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ The node makes its parts, gives each the others that it needs, and takes frames 
     clientele      the clients and their requests (`bounds`)
     leaving        the subscriptions of clients that are gone are removed in turns (`turns`)
     durability     the durable subscribers
+    handover       those that move from broker to broker
+    following      producers that do
     own            what the broker itself publishes: dead letters
     expiring       notifications that are handed to nobody after a while
     retaining      the last values of channels, for those who subscribe later
@@ -67,7 +69,9 @@ from fairlead.network.dispatch import Dispatch, Taken
 from fairlead.network.durability import Durability
 from fairlead.network.examining import Examination
 from fairlead.network.expiring import let_expire
+from fairlead.network.following import Following
 from fairlead.network.guard import Guard
+from fairlead.network.handover import Handover
 from fairlead.network.handshakes import Handshakes
 from fairlead.network.history import Histories
 from fairlead.network.holding import Holding
@@ -130,7 +134,7 @@ class Node:
         turn: Turn | None = None,
     ) -> None:
         self.broker, self.ledger, self.limits = broker, ledger, limits or Limits()
-        self.name, self.counters = broker.name, Counters()
+        self.name, self.counters, self.tracing = broker.name, Counters(), Tracing()
         self.clients: dict[str, ClientSession] = {}
         self.durables: dict[str, Durable] = {}
         self.links: dict[str, Link] = {}
@@ -138,15 +142,13 @@ class Node:
         """The connection with each broker, whether its link is open, new, or has been ended."""
         self.dirty: list[Session] = []
         """The sessions that have something to send, or wait for their turn."""
-        self._clock = Clock(now)
-        self.persistence = Persistence(ledger)
+        self._clock, self.persistence = Clock(now), Persistence(ledger)
         redundancy = broker.redundancy
         if redundancy is not None:
             redundancy.notices.begin(now)
         self.copies = None if redundancy is None else Copies(self.name, life, self.persistence, self._clock)
         self.router = Router(broker, self.links)
         self.once = Once(ledger, self.links, self.counters, self.copies, broker=self.name)
-        self.tracing = Tracing()
         self.dispatch = Dispatch(
             ledger, self.once, counters=self.counters, durables=self.durables, tracing=self.tracing
         )
@@ -183,14 +185,9 @@ class Node:
             let_expire(broker.seam, self._clock, self.counters, self.once),
             standing_by(broker.seam),
         )
-        self._turn_time = Turn(lambda: 0.0) if turn is None else turn
+        self._turn_time = time = Turn(lambda: 0.0) if turn is None else turn
         self.interests = Interests(
-            broker,
-            self.router,
-            self.links,
-            self.persistence,
-            texts_max=self.limits.texts,
-            turn=self._turn_time,
+            broker, self.router, self.links, self.persistence, texts_max=self.limits.texts, turn=time
         )
         self.leaving = Leaving(broker, self.router, self.interests, self._turn_time)
         self.retaining = Retaining(
@@ -249,6 +246,17 @@ class Node:
         self.calling = self.neighbourhood.calling
         self.neighbourhood.recalled, self.neighbourhood.past = self.retaining.arrived, self.histories.arrived
         self.own = OwnPublications(self.outgoing, broker, self.router, self.dispatch)
+        self.handover = Handover(
+            self.name,
+            links=self.links,
+            durables=self.durables,
+            barriers=self.barriers,
+            progress=self.progress,
+            dispatch=self.dispatch,
+            persistence=self.persistence,
+            neighbourhood=self.neighbourhood,
+            clock=self._clock,
+        )
         self.durability = Durability(
             broker,
             self.outgoing,
@@ -265,6 +273,7 @@ class Node:
             own=self.own,
             retaining=self.retaining,
             histories=self.histories,
+            handover=self.handover,
             clock=self._clock,
         )
         self.operations = Operations(ledger, self.dispatch, clients=self.clients, durables=self.durables)
@@ -299,6 +308,15 @@ class Node:
         self.wills = Wills(
             broker, self.limits, self.persistence, own=self.own, guard=self.guard, dispatch=self.dispatch
         )
+        self.following = Following(
+            broker,
+            clients=self.clients,
+            links=self.links,
+            barriers=self.barriers,
+            progress=self.progress,
+            cuts=self.cuts,
+            dispatch=self.dispatch,
+        )
         self.clientele = Clientele(
             broker,
             life,
@@ -316,6 +334,7 @@ class Node:
             durability=self.durability,
             retaining=self.retaining,
             wills=self.wills,
+            following=self.following,
             is_logged=self.persistence.is_logged,
             guard=self.guard,
             types=self.types,
@@ -617,6 +636,9 @@ class Node:
         self._turn_time.begin()
         if self.cuts.is_waiting:
             self.cuts.look()
+        for each in (self.handover, self.following):
+            if each.is_waiting:
+                each.look()
         dirty = dict.fromkeys(self.dirty)  # each once: one turn is one turn
         self.dirty.clear()
         late: list[Session] = []
@@ -736,6 +758,8 @@ class Node:
         self.clientele.quenching.tick(now)
         self.cuts.tick()
         self.durability.tick(now)
+        self.handover.tick(now)
+        self.following.look()
         self.wills.tick(now)
         self.admission.holding.tick(now)
         self._unserved.tick(now)

@@ -75,6 +75,12 @@ class Persistence:
         if self.ledger is not None and name in self.ledger.log.cursors:
             del self.ledger.log.cursors[name]
 
+    def rename_cursor(self, name: str, now: str) -> None:
+        """A destination has another name."""
+        if self.ledger is not None and name in self.ledger.log.cursors:
+            self.ledger.log.cursors[now] = self.ledger.log.cursors[name]
+            del self.ledger.log.cursors[name]
+
     def save_cursor(self, name: str, outbox: Outbox, dispatched: int) -> None:
         """Write the cursor of one destination; the next sync makes it durable."""
         if self.ledger is not None:

@@ -7,6 +7,9 @@ import asyncio
 from typing import Any, Final
 
 from fairlead.errors import FairleadError
+from fairlead.model.packed import identity_in
+from fairlead.network import wire
+from fairlead.network.frames import HEAD
 
 __all__ = ["Publications", "fail"]
 
@@ -49,6 +52,18 @@ class Publications:
         """All of them, for a new connection."""
         self._resent = self._sent
         return [(number, frame) for number, (frame, _) in self._unstored.items()]
+
+    @property
+    def identities(self) -> list[tuple[str, str]]:
+        """Producers and ids of those that are not acknowledged."""
+        found: list[tuple[str, str]] = []
+        for frame, _ in self._unstored.values():
+            payload = frame[HEAD.size :]
+            if HEAD.unpack_from(frame)[1] == wire.PUBLISH:
+                found.append(identity_in(wire.parse_numbered(payload)[1]))
+            else:
+                found += map(identity_in, wire.parse_transaction(payload)[1].publications)
+        return found
 
     def stored(self, number: int) -> None:
         """All publications up to this one are acknowledged."""

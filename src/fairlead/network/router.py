@@ -108,6 +108,9 @@ class Router:
     def look_at(self, filter: Filter) -> None:
         """One more filter decides where notifications go."""
         self._seam.look_at(filter)
+        self._is_changed = (
+            True  # the cells of what is remembered may be others, whether or not it is installed
+        )
 
     def change(self) -> None:
         """The tables or the destinations have changed: nothing that is remembered counts any more."""

@@ -145,8 +145,9 @@ class Subscription:
         """The lease that is asked for, in microseconds; 0: none."""
         self.lease: float | None = None
         """For how many seconds a durable subscriber is kept while nobody is there, once the broker has said so."""
-        self._is_ordered = False
-        """Whether deliveries are put in order here."""
+        self._is_roaming = self._is_ordered = False
+        """Whether its durable name was made for a client that roams, and ends with it; whether deliveries are put
+        in order here."""
         self.granted = filter
         """The part of the filter that the broker's access policy grants: only that is delivered."""
         self.dropped = 0

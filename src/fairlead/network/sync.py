@@ -35,6 +35,7 @@ from fairlead.network.arguments import Patience, Since
 from fairlead.network.client import Clock, Linking, Publishable
 from fairlead.network.ordering import OrderedSubscription
 from fairlead.network.requesting import Answer, Responding
+from fairlead.network.roaming import MovedOut
 from fairlead.network.subscriptions import Closed, Gap
 from fairlead.network.survey import surveyed
 
@@ -81,6 +82,8 @@ def connect(
     schema: Schema | None = None,
     will: asynchronous.Publishable | None = None,
     will_delay: Patience = None,
+    roams: Patience = None,
+    moved_from: MovedOut | str | None = None,
 ) -> Client:
     """A client of the broker at this address, or at one of these, as `fairlead.connect` has it."""
     return Client(
@@ -96,6 +99,8 @@ def connect(
             schema=schema,
             will=will,
             will_delay=will_delay,
+            roams=roams,
+            moved_from=moved_from,
         )
     )
 
@@ -165,6 +170,17 @@ class Client:
                 self._wait(self._client.close())
             finally:
                 self._stop()
+
+    def move(self, url: str | Sequence[str]) -> None:
+        """Go to another broker, with all subscriptions that are durable, or may roam."""
+        self._wait(self._client.move(url))
+
+    def move_out(self) -> MovedOut:
+        """Leave the broker; who connects elsewhere with `moved_from=` this goes on."""
+        try:
+            return self._wait(self._client.move_out())
+        finally:
+            self._stop()
 
     def _stop(self) -> None:
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None

@@ -109,7 +109,7 @@ class Transactions:
                     f"this client is not the durable subscriber {name!r} of this broker",
                     hint="a transaction accepts deliveries of the broker that it publishes at",
                 )
-            offsets = [ordinal - 1 for ordinal in dict.fromkeys(ordinals)]
+            offsets = [durable.offset_of(ordinal) for ordinal in dict.fromkeys(ordinals)]
             if not all(durable.claims(session, offset) for offset in offsets):
                 return [], TransactionRefused(
                     f"a delivery to {name!r} is not held by this client any longer: it comes again",

@@ -91,6 +91,14 @@ class Uplink:
         """Whether there is more than one address."""
         return len(self._addresses) > 1
 
+    def go_to(self, addresses: Sequence[Address]) -> None:
+        """End the connection, after what was sent, and dial others."""
+        self._addresses, self._at = addresses, 0
+        if self.channel is not None:
+            self.flush()
+            self.connected.clear()
+            self.channel.close()
+
     # -- connecting --------------------------------------------------------------------------------------------
 
     def open(self, context: ssl.SSLContext | None) -> None:

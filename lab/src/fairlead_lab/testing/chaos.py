@@ -105,6 +105,10 @@ class Plan:
     dies: bool = False
     """Whether a broker without which the others are connected dies in the middle of the run, and never comes back;
     in the end the others are unlinked from it."""
+    moves: float = 0
+    """The share of a durable subscriber's actions that are moves to another broker, mostly without a goodbye."""
+    producers_move: float = 0
+    """The same of producers."""
     guests: int = 0
     """The number of further brokers, without clients, which are linked now with one and now with another."""
 
@@ -347,13 +351,16 @@ class SimClient:
         self.end: End | None = None
         self.welcome = False
         self.number = 0
+        self.connections = 0
 
     def connect(self) -> bool:
         """Call the broker, if it can be reached; whether it was called."""
         if self.end is not None or not self.world.connect(self, self.broker, self.broker):
             return False
         assert self.end is not None
-        self.end.write(wire.control(wire.Hello(wire.VERSION, "client", self.name)))
+        self.connections += 1
+        hello = wire.Hello(wire.VERSION, "client", self.name, connection=self.connections)
+        self.end.write(wire.control(hello))
         return True
 
     def received(self, end: End, chunk: bytes) -> None:
@@ -409,6 +416,9 @@ class Producer(SimClient):
         """The number of turns it does nothing before it comes back."""
         self.advertising = 0
         """The number under which it has said what it will publish; until the answer it publishes nothing."""
+        self.following = 0
+        """The number under which it has asked when all has come that it published elsewhere."""
+        self.has_moved = False
 
     def connect(self) -> bool:
         if self.rest:
@@ -418,9 +428,21 @@ class Producer(SimClient):
 
     @property
     def may_publish(self) -> bool:
-        return self.welcome and not self.advertising
+        return self.welcome and not self.advertising and not self.following
+
+    def move(self, rng: Random) -> None:
+        """Go to another broker, without a goodbye."""
+        if self.end is not None:
+            self.end.vanish()
+            self.lost(self.end)
+        self.broker = rng.choice([name for name in self.world.hosts if not name.startswith("g")])
+        self.has_moved = True
+        self.world.moved += 1
 
     def act(self, rng: Random) -> None:
+        if self.world.plan.producers_move and rng.random() < self.world.plan.producers_move:
+            self.move(rng)
+            return
         if self.end is not None and not self.unstored and rng.random() < 0.05:
             self.send(wire.control(wire.Bye("gone for a while")))
             self.end.vanish()
@@ -445,15 +467,20 @@ class Producer(SimClient):
             self.send(wire.publish(self.number, packed))
 
     def welcomed(self) -> None:
-        if self.world.plan.advertisements is None:
-            self._begin()
-        else:
+        self.advertising = self.following = 0
+        if self.has_moved:
+            self.number += 1
+            self.following = self.number
+            unsure = [(each.producer, each.id) for _, each in self.unstored.values()]
+            self.send(wire.control(wire.Follow(self.number, unsure)))
+        if self.world.plan.advertisements is not None:
             self.number += 1
             self.advertising = self.number
             self.send(wire.control(wire.Advertise(self.number, "all", "exists x")))
+        if self.may_publish:
+            self._begin()
 
     def _begin(self) -> None:
-        self.advertising = 0
         # Numbers grow along a connection.
         again, self.unstored = list(self.unstored.values()), {}
         for packed, identity in again:
@@ -463,8 +490,11 @@ class Producer(SimClient):
 
     def on_message(self, message: wire.Control) -> None:
         super().on_message(message)
-        if isinstance(message, wire.Done) and message.number == self.advertising:
-            self._begin()
+        if isinstance(message, wire.Done):
+            self.advertising *= message.number != self.advertising
+            self.following *= message.number != self.following
+            if self.may_publish:
+                self._begin()
         if isinstance(message, wire.Refused) and message.number in self.unstored:
             packed, identity = self.unstored.pop(message.number)
             self.world.accounts.refused(identity)
@@ -482,7 +512,7 @@ class Producer(SimClient):
             self.world.accounts.acknowledged(self.unstored.pop(each)[1])
 
     def settle(self) -> bool:
-        return bool(self.unstored) or bool(self.advertising)
+        return bool(self.unstored) or bool(self.advertising) or bool(self.following)
 
 
 @dataclass(slots=True)
@@ -507,8 +537,12 @@ class Listener(SimClient):
         self.life = 0
         self.seen = 0
         self.unaccepted: list[int] = []
+        self.moves = 0
 
     def act(self, rng: Random) -> None:
+        if self.durable and self.world.plan.moves and rng.random() < self.world.plan.moves:
+            self.move(rng)
+            return
         action = rng.random()
         if self.planned and action < 0.3:
             subscription = self.planned.pop()
@@ -530,6 +564,16 @@ class Listener(SimClient):
         self.seen = 0
         self.unaccepted.clear()
 
+    def move(self, rng: Random) -> None:
+        """Go to another broker, or come back to one."""
+        self._leave()
+        self.broker = rng.choice([name for name in self.world.hosts if not name.startswith("g")])
+        self.moves += 1
+        self.world.moved += 1
+        self.unaccepted.clear()
+        if rng.random() < 0.2:
+            self.crash()
+
     def _leave(self) -> None:
         if self.end is not None:
             self.end.vanish()
@@ -541,7 +585,13 @@ class Listener(SimClient):
         subscription.number, subscription.sent = self.number, True
         self.send(
             wire.control(
-                wire.Subscribe(self.number, id, self.world.text_of(subscription.filter), subscription.durable)
+                wire.Subscribe(
+                    self.number,
+                    id,
+                    self.world.text_of(subscription.filter),
+                    subscription.durable,
+                    moves=self.moves,
+                )
             )
         )
 
@@ -560,8 +610,10 @@ class Listener(SimClient):
                 if subscription.number == message.number and isinstance(message, wire.Done):
                     subscription.done = True
                     self.world.accounts.subscribed(self.name, id)
-                elif subscription.number == message.number:
-                    self._subscribe(id)  # refused: until there is room
+                elif subscription.number == message.number or (
+                    isinstance(message, wire.Refused) and message.durable
+                ):
+                    self._subscribe(id)  # refused: until there is room, or the place is free
 
     def got(self, kind: int, payload: bytes) -> None:
         assert kind == wire.DELIVER
@@ -600,6 +652,7 @@ class World:
     hosts: dict[str, Host] = field(default_factory=dict)
     clients: list[SimClient] = field(default_factory=list)
     happened: dict[str, int] = field(default_factory=dict)
+    moved: int = 0
     parents: Mapping[str, str] = field(default_factory=dict)
     """In a hierarchy, the broker above each."""
     dead: str = ""
@@ -841,7 +894,7 @@ class World:
         for client in self.clients:
             busy = client.connect() or busy
             waits = client.settle() or waits
-        if not busy and (self.plan.extra or not waits):
+        if not busy and (self.plan.extra or self.plan.moves or self.plan.producers_move or not waits):
             for host in running:
                 if not host.slow and host.node is not None:
                     host.keep_house()
@@ -857,7 +910,7 @@ class World:
                 if not (link.session is not None and link.ready and link.live and not link.unconfirmed):
                     found.append(f"{host.name} is not through with {name}")
             for name, durable in host.node.durables.items():
-                if durable.session is None or not durable.live or durable.unconfirmed:
+                if durable.session is None or not durable.live or durable.unconfirmed or durable.after:
                     found.append(f"{host.name} is not through with the subscriber {name}")
         links = {frozenset((name, each)) for name, host in self.hosts.items() for each in _node(host).links}
         for one, other in map(sorted, links):
