@@ -723,8 +723,8 @@ def _moved_on(name: str) -> str:
 def _cannot_move(name: str, fixed: list[str], without: list[str]) -> ValueRefused:
     if fixed:
         return ValueRefused(
-            f"the durable subscriber {name!r} is at {', '.join(fixed)}, and is shared, counts attempts or began in the past:"
-            " it does not move",
+            f"the durable subscriber {name!r} is at {', '.join(fixed)}, and is shared, counts attempts or began in"
+            " the past: it does not move",
             hint=f"subscribe at {fixed[0]}, or end it there",
         )
     return ValueRefused(
