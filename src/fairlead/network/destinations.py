@@ -114,7 +114,7 @@ class Durable(Outbox):
         self._tracing, self._passes, self._broker = outgoing.tracing, outgoing.passes, outgoing.broker
         self.client = f"d:{name}"
         self.counter = self.attaches = self.moves = 0
-        """The counter of its place here (`fairlead.broker.handover`); how often a client has become this subscriber
+        """The counter of its place here (`broker.handover`); how often a client has become this subscriber
         in this process, and how often that client had gone to another broker before."""
         self.arriving = False
         """Whether what is for it at other brokers comes first."""
