@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from fairlead.audit import Verdict, audit
 from fairlead.broker import handover as places
-from fairlead.broker.handover import HERE, Holding, Part, is_for, offset_in, parts_of, place_of, rank_of
+from fairlead.broker.handover import HERE, Holding, Part, is_for, number_for, offset_in, parts_of, rank_of
 from fairlead.errors import BrokerRefused, ValueRefused
 from fairlead.network import connect, durability, sync
 from fairlead.network import destinations as destinations_module
 from fairlead.network import handover as handover_module
 from fairlead.network.following import Following
-from fairlead.network.handover import KEPT, Handover
+from fairlead.network.handover import LEFT, Handover
 from fairlead.network.roaming import MovedOut
 from fairlead.routing import STRATEGIES
 from fairlead_lab.chaos import SPECIFICATIONS
@@ -35,12 +35,12 @@ from fairlead_lab.testing.chaos import FAULTS, Plan, World
 
 
 def test_the_numbers_of_deliveries_grow_along_the_moves_of_a_subscriber() -> None:
-    numbers = [place_of(counter, offset) for counter in (0, 1, 7) for offset in (0, 1, 10**9)]
+    numbers = [number_for(counter, offset) for counter in (0, 1, 7) for offset in (0, 1, 10**9)]
     assert numbers == sorted(numbers)
     assert [(rank_of(each), offset_in(each)) for each in numbers] == [
         (counter, offset) for counter in (0, 1, 7) for offset in (0, 1, 10**9)
     ]
-    assert place_of(0, 41) == 42  # of one that has never moved: as in its log
+    assert number_for(0, 41) == 42  # of one that has never moved: as in its log
 
 
 @given(
@@ -91,7 +91,7 @@ def run(plan: Plan) -> World:
     tally = world.run().tally()
     assert tally.holds, f"{plan}\n{tally}"
     left = [name for host in world.hosts.values() if host.node is not None for name in host.node.durables]
-    assert not [name for name in left if KEPT in name], f"{plan}\n{left}"
+    assert not [name for name in left if LEFT in name], f"{plan}\n{left}"
     assert len(left) == len(set(left)), f"{plan}\n{left}"
     return world
 
@@ -150,7 +150,7 @@ def without_the_last(patch: pytest.MonkeyPatch) -> None:
 def from_the_beginning(patch: pytest.MonkeyPatch) -> None:
     """Each place numbers its deliveries as if it were the first: who comes back takes them for known."""
     for module in (places, destinations_module, handover_module):
-        patch.setattr(module, "place_of", lambda counter, offset: offset + 1)
+        patch.setattr(module, "number_for", lambda counter, offset: offset + 1)
 
 
 def never_ended(patch: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,9 @@ __all__ = [
     "Holding",
     "Part",
     "is_for",
+    "number_for",
     "offset_in",
     "parts_of",
-    "place_of",
     "rank_of",
 ]
 
@@ -42,7 +42,7 @@ HERE: Final = -1
 """Instead of a counter: the subscriber is arriving there, and has no place yet."""
 
 
-def place_of(counter: int, offset: int) -> int:
+def number_for(counter: int, offset: int) -> int:
     """The number of a delivery: the place's counter, and the offset in its log."""
     return (counter << OFFSET_BITS) + offset + 1
 
@@ -66,7 +66,7 @@ class Holding(NamedTuple):
     ids: Sequence[str]
     """Its subscriptions there."""
     cut: Cut
-    """What is for the places before it."""
+    """The cut with which it begins."""
     is_fixed: bool = False
     """Whether it cannot move: it is shared, or counts attempts."""
     offer: str = ""
@@ -74,7 +74,7 @@ class Holding(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What is for one of the places before: the records of its log up to a cut."""
+    """The share of one of the places before: the records of its log up to a cut."""
 
     broker: str
     counter: int
@@ -104,7 +104,7 @@ def is_for(origin: str, position: int, after: Cut, upto: Cut) -> bool:
 
 @dataclass(slots=True)
 class Fetching:
-    """What has come of one part, at the broker where the subscriber is now."""
+    """The records of one part that have come, at the broker where the subscriber is now."""
 
     part: Part
     since: int = 0

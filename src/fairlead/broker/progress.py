@@ -65,7 +65,7 @@ class Progress:
         heard = self._heard.get(origin)
         return 0 if heard is None else heard.position
 
-    def way_to(self, origin: str) -> str:
+    def next_hop(self, origin: str) -> str:
         """The neighbour by which an origin is reached; empty where none has marked anything of it."""
         heard = self._heard.get(origin)
         return "" if heard is None else heard.source

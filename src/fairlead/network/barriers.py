@@ -133,12 +133,12 @@ class Barriers:
         self.new: dict[str, LinkSession] = {}
         """The connections of new links, over which nothing but probes goes; the earliest first."""
         self.known: Callable[[Iterable[tuple[str, str]]], Iterable[tuple[str, str]]] = lambda unsure: ()
-        """Which of these identities were published here. Theirs to say who follow producers."""
+        """Those of these identities that were published here. Theirs to say who follow producers."""
         self.expel: Callable[[str, int], None] = lambda client, connection: None
         """End the connection of a client that has gone to another broker. Theirs to do who follow producers."""
         self.hold: Callable[[Mapping[str, int], Callable[[], None]], None] = lambda upto, go: go()
         """Go on when all up to some positions has come. Theirs, too."""
-        self.places: Callable[[wire.Barrier], list[wire.HoldingText]] = lambda barrier: []
+        self.holdings: Callable[[wire.Barrier], list[wire.HoldingText]] = lambda barrier: []
         """The places of a durable subscriber here that a barrier seeks. The handover's to say."""
         self.wake: Callable[[Callable[[], None]], None] = lambda go: go()
         """Go on when the quenched sources of this broker are awake that somebody listens to. Theirs to do."""
@@ -213,7 +213,7 @@ class Barriers:
             if ends is not None:
                 ends[broker_in(self.origin)] = self._dispatch.reached if self._is_logged else NO_LOG
             if held is not None and barrier.seek:
-                held.extend(self.places(barrier))
+                held.extend(self.holdings(barrier))
             elif held is not None and barrier.unsure:
                 held.extend(self.known(barrier.unsure))
             if source and source not in self._links:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairlead.broker.handover import Cut, is_for, offset_in, place_of, rank_of
+from fairlead.broker.handover import Cut, is_for, number_for, offset_in, rank_of
 from fairlead.broker.progress import Progress
 from fairlead.broker.publications import NO_OFFSET
 from fairlead.delivery.assigning import NEUTRAL, Assignments, Count, Handout, Terms
@@ -119,7 +119,7 @@ class Durable(Outbox):
         self.arriving = False
         """Whether what is for it at other brokers comes first."""
         self.after: Cut = {}
-        """What is not beyond is for its places before, as long as something of it may still come here."""
+        """A cut: all that is not beyond it is for the places before, while some of that may still come here."""
         self.after_end: int | None = None
         """All that is not beyond is in the log below this offset, once that is known."""
         self.upto: Cut = {}
@@ -192,7 +192,7 @@ class Durable(Outbox):
 
     def number_of(self, offset: int) -> int:
         """The number of a delivery; 0 for what is in no log."""
-        return 0 if offset == NO_OFFSET else place_of(self.counter, offset)
+        return 0 if offset == NO_OFFSET else number_for(self.counter, offset)
 
     def offset_of(self, number: int) -> int:
         """The offset of a delivery; NO_OFFSET: it is none of this place."""

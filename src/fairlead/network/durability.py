@@ -625,19 +625,19 @@ class Durability:
         self._interests.leave(durable.client)
         self._end(durable)
 
-    def depart(self, durable: Durable, kept: str, upto: Mapping[str, int], now: int) -> None:
+    def depart(self, durable: Durable, left_as: str, upto: Mapping[str, int], now: int) -> None:
         """A durable subscriber has gone to another broker: keep what is for it here, up to a cut, under a name of
         its own."""
         name, client = durable.name, durable.client
         for member in durable.members:
             self.detach(durable, member)
         self._persistence.save_durable(durable, self._dispatch.reached, now)
-        self._persistence.rename_cursor(cursor_of_durable(name), cursor_of_durable(kept))
-        self._persistence.note(Departed(name, kept, dict(upto)), now)
+        self._persistence.rename_cursor(cursor_of_durable(name), cursor_of_durable(left_as))
+        self._persistence.note(Departed(name, left_as, dict(upto)), now)
         durable.close()
         del self._durables[name]
         # The filters of the place take effect before those of the subscriber end: nothing is missed between.
-        self._recall(kept, now, self._install)
+        self._recall(left_as, now, self._install)
         self._interests.leave(client)
         for id in (*durable.subscriptions, *durable.former):
             self._outgoing.memory.release_lasting(name, id)

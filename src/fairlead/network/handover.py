@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from fairlead.broker.handover import HERE, Fetching, Holding, Part, offset_in, parts_of, place_of, rank_of
+from fairlead.broker.handover import HERE, Fetching, Holding, Part, number_for, offset_in, parts_of, rank_of
 from fairlead.broker.progress import Progress
 from fairlead.errors import FairleadError, Gone, ValueRefused
 from fairlead.log.records import NOTIFICATIONS
@@ -30,7 +30,7 @@ from fairlead.network.client_sessions import ClientSession
 from fairlead.network.cuts import reached_in
 from fairlead.network.destinations import Durable, Link
 from fairlead.network.dispatch import Dispatch
-from fairlead.network.ledger import Placed, Unsubscribed
+from fairlead.network.ledger import Stay, Unsubscribed
 from fairlead.network.persistence import Persistence
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from fairlead.network.durability import Durability
     from fairlead.network.neighbourhood import Neighbourhood
 
-__all__ = ["Handover", "kept_name", "public_name"]
+__all__ = ["Handover", "left_name", "public_name"]
 
 log: Final = logging.getLogger(__name__)
 
-KEPT: Final = "\x1f"
+LEFT: Final = "\x1f"
 """Between the name of a durable subscriber and the counter of a place that it has left. Clients give no such
 name."""
 REPLAY_BYTES: Final = 1 << 15
@@ -54,7 +54,7 @@ AGAIN_TICKS: Final = 2
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Request:
     """A client that waits for a subscription to take effect, and what is done then."""
 
     session: ClientSession
@@ -68,13 +68,13 @@ class _Arrival:
 
     durable: Durable
     moves: int
-    asked: list[_Asked] = field(default_factory=list)
+    requests: list[_Request] = field(default_factory=list)
     sought: int = 0
     """The number of the latest question."""
     lacking: frozenset[str] = frozenset()
     """The subscriptions that it has elsewhere, and that the client has not asked for here."""
     parts: list[Fetching] | None = None
-    """What is for it at other places, once that is known."""
+    """The parts that are for it at other places, once they are known."""
     asks: int = 0
     """The number of ticks since the latest of them was asked to be left; 0: it has been."""
 
@@ -122,7 +122,7 @@ class Handover:
         """The names for which somebody here waits to know whether they are in use, and how many do."""
         self._newest: dict[str, int] = {}
         """By the name under which a place is kept, the latest place that has asked for it."""
-        barriers.places = self.places
+        barriers.holdings = self.holdings
         neighbourhood.handed_over = self.handle
 
     def seeks(self, *, patient: bool) -> bool:
@@ -137,7 +137,7 @@ class Handover:
         self._looking[name] = self._looking.get(name, 0) + 1
         held: list[wire.HoldingText] = []
 
-        def found() -> None:
+        def looked_up() -> None:
             self._looking[name] -= 1
             if not self._looking[name]:
                 del self._looking[name]
@@ -147,21 +147,21 @@ class Handover:
                 then(any(counter != HERE for _, counter, *_ in held))
 
         key = self._barriers.next_key()
-        self._barriers.begin(wire.Barrier(*key, False, True, seek=name), "", found, {}, held)
+        self._barriers.begin(wire.Barrier(*key, False, True, seek=name), "", looked_up, {}, held)
 
     def recall(self, durable: Durable) -> None:
         """Restore the place of a subscriber, as the ledger has it."""
         state = self._persistence.state
         durable.upto = state.departed.get(durable.name, {})
-        placed = state.places.get(durable.name)
-        if placed is None:
+        stay = state.stays.get(durable.name)
+        if stay is None:
             return
-        durable.counter, durable.after = max(placed.counter, 0), placed.cut
-        if placed.counter == HERE:
+        durable.counter, durable.after = max(stay.counter, 0), stay.cut
+        if stay.counter == HERE:
             durable.arriving = True
             self._arrivals[durable.name] = _Arrival(durable, 0)
-        elif placed.parts and not durable.upto:
-            self._fetch_from(_Arrival(durable, 0), placed)
+        elif stay.parts and not durable.upto:
+            self._fetch_from(_Arrival(durable, 0), stay)
 
     def forget_sought(self) -> None:
         """A process has begun: nobody is there for what was sought when the one before ended."""
@@ -170,7 +170,7 @@ class Handover:
 
     def expect(self, name: str, now: int) -> None:
         """A subscriber of this name begins to arrive: note it before its first filter."""
-        self._persistence.note(Placed(name, HERE), now)
+        self._persistence.note(Stay(name, HERE), now)
 
     def is_sought(self, durable: Durable) -> bool:
         """Whether it is not known yet where a subscriber has been."""
@@ -191,7 +191,7 @@ class Handover:
             arrival = self._arrivals[durable.name] = _Arrival(durable, moves)
         durable.arriving = True
         arrival.moves = max(arrival.moves, moves)
-        arrival.asked.append(_Asked(session, id, done))
+        arrival.requests.append(_Request(session, id, done))
         if arrival.is_sought:
             self._ask(arrival)
 
@@ -210,12 +210,12 @@ class Handover:
                 client=_client_of(arrival.durable),
             ),
             "",
-            lambda: self._found(arrival, key[1], ends, held),
+            lambda: self._answered(arrival, key[1], ends, held),
             ends,
             held,
         )
 
-    def _found(
+    def _answered(
         self, arrival: _Arrival, number: int, ends: dict[str, int], held: list[wire.HoldingText]
     ) -> None:
         durable = arrival.durable
@@ -244,14 +244,14 @@ class Handover:
         durable, now = arrival.durable, self._clock.now
         counter, parts = parts_of(holdings, ends)
         if parts:
-            placed = Placed(durable.name, counter, ends, [(*each[:2], dict(each.upto)) for each in parts])
+            stay = Stay(durable.name, counter, ends, [(*each[:2], dict(each.upto)) for each in parts])
             durable.counter, durable.after = counter, ends
             log.info("%s comes here from %s", durable.name, ", ".join(each.broker for each in parts))
         else:
-            placed = Placed(durable.name, 0)
-        self._persistence.note(placed, now)
+            stay = Stay(durable.name, 0)
+        self._persistence.note(stay, now)
         if parts:
-            self._fetch_from(arrival, placed, parts[-1].offer)
+            self._fetch_from(arrival, stay, parts[-1].offer)
             self._dispatch.after_sync(lambda: self._claim(arrival))
         else:
             del self._arrivals[durable.name]
@@ -260,18 +260,18 @@ class Handover:
 
     def _arrived(self, arrival: _Arrival) -> None:
         """The subscriber is here: what is for it elsewhere comes first."""
-        asked, arrival.asked = arrival.asked, []
+        requests, arrival.requests = arrival.requests, []
         durable = arrival.durable
         for session in durable.members if arrival.moves else ():
             session.tell(wire.Moved(durable.name, durable.counter, not arrival.parts))
-        for each in asked:
+        for each in requests:
             if not each.session.ended:
                 each.done()
         self.durability.serve(arrival.durable)
 
-    def _fetch_from(self, arrival: _Arrival, placed: Placed, offer: str = "") -> None:
+    def _fetch_from(self, arrival: _Arrival, stay: Stay, offer: str = "") -> None:
         durable = arrival.durable
-        parts = parts_in(placed)
+        parts = parts_in(stay)
         arrival.parts = [Fetching(each) for each in [*parts[:-1], parts[-1]._replace(offer=offer)]]
         arrival.asks = 1
         durable.arriving = True
@@ -290,11 +290,11 @@ class Handover:
             return
         arrival.parts, arrival.asks = None, 0
         durable.counter, durable.after, durable.after_end = 0, {}, None
-        self._persistence.note(Placed(durable.name, HERE), self._clock.now)
+        self._persistence.note(Stay(durable.name, HERE), self._clock.now)
         self._ask(arrival)
 
     def _refuse(self, arrival: _Arrival, error: FairleadError) -> None:
-        for each in arrival.asked:
+        for each in arrival.requests:
             each.session.tell(wire.Refused(0, str(error), arrival.durable.name))
         self._give_up(arrival)
 
@@ -307,7 +307,7 @@ class Handover:
             self.durability.end(durable)
             self._dispatch.after_sync(lambda: None)
 
-    def places(self, barrier: wire.Barrier) -> list[wire.HoldingText]:
+    def holdings(self, barrier: wire.Barrier) -> list[wire.HoldingText]:
         """The places that a subscriber has here which some broker seeks."""
         held: list[wire.HoldingText] = []
         if barrier.seek in self._looking and not barrier.patient and barrier.origin != self._barriers.origin:
@@ -343,8 +343,8 @@ class Handover:
         return f"{self._barriers.origin}:{durable.attaches}"
 
     def _cut_of(self, durable: Durable) -> dict[str, int]:
-        placed = self._persistence.state.places.get(durable.name)
-        return {} if placed is None else placed.cut
+        stay = self._persistence.state.stays.get(durable.name)
+        return {} if stay is None else stay.cut
 
     # -- fetching ----------------------------------------------------------------------------------------------
 
@@ -415,7 +415,7 @@ class Handover:
         for offset, ids, number, of, packed in records:
             known = tuple(id for id in ids if id in durable.subscriptions)
             head = wire.deliver_head(known or tuple(sorted(durable.subscriptions)[:1]), (number, of))
-            session.send(wire.deliver(place_of(part.part.counter, offset), head, packed))
+            session.send(wire.deliver(number_for(part.part.counter, offset), head, packed))
 
     def accept(self, durable: Durable, number: int) -> None:
         """A client has dealt with what is in the log of another broker, or of this one for a place before."""
@@ -459,7 +459,7 @@ class Handover:
 
     def _note(self, durable: Durable, parts: list[Fetching], now: int) -> None:
         left = [(*each.part[:2], dict(each.part.upto)) for each in parts]
-        self._persistence.note(Placed(durable.name, durable.counter, dict(durable.after), left), now)
+        self._persistence.note(Stay(durable.name, durable.counter, dict(durable.after), left), now)
 
     def detached(self, durable: Durable) -> None:
         """The client of a subscriber has gone: what it has not dealt with comes again."""
@@ -469,7 +469,7 @@ class Handover:
         if arrival.is_sought:
             self._give_up(arrival)
             return
-        arrival.asked.clear()
+        arrival.requests.clear()
         for part in arrival.parts or ():
             if not part.is_over:
                 part.begin_again()
@@ -486,8 +486,8 @@ class Handover:
     # -- leaving -----------------------------------------------------------------------------------------------
 
     def _fetch(self, message: wire.Fetch, now: int) -> None:
-        kept = kept_name(message.durable, message.counter)
-        if kept not in self._durables:
+        left_as = left_name(message.durable, message.counter)
+        if left_as not in self._durables:
             here = self._durables.get(message.durable)
             if here is None or here.counter != message.counter or self.is_sought(here):
                 self._answer(message, is_gone=True)
@@ -500,13 +500,13 @@ class Handover:
             for session in here.members:
                 session.tell(wire.Refused(0, _moved_on(here.name), here.name))
             self._arrivals.pop(here.name, None)  # whoever asks fetches what is for the places before, too
-            self.durability.depart(here, kept, message.upto, now)
-        durable = self._durables[kept]
+            self.durability.depart(here, left_as, message.upto, now)
+        durable = self._durables[left_as]
         is_other = not message.room and message.upto != durable.upto
-        if is_other or message.place < self._newest.setdefault(kept, message.place):
+        if is_other or message.asking < self._newest.setdefault(left_as, message.asking):
             self._answer(message, is_stale=True)
             return
-        self._newest[kept] = message.place
+        self._newest[left_as] = message.asking
         durable.left = now
         if not message.room:
             self._dispatch.after_sync(lambda: self._answer(message))
@@ -514,12 +514,12 @@ class Handover:
         reached = self._dispatch.reached
         if message.done > durable.cursor(reached):
             durable.seek(message.done)
-        self._waiting[kept] = _Waiting(message, (-1, False))
-        self._look_up(kept)
+        self._waiting[left_as] = _Waiting(message, (-1, False))
+        self._look_up(left_as)
 
-    def _look_up(self, kept: str) -> None:
+    def _look_up(self, left_as: str) -> None:
         """Answer a question, if there is something to say that has not been said."""
-        waiting, durable = self._waiting[kept], self._durables[kept]
+        waiting, durable = self._waiting[left_as], self._durables[left_as]
         now = self._state(durable)
         if now == waiting.seen:
             return
@@ -529,7 +529,7 @@ class Handover:
         records, end = self._portion(durable, start, message.room, reached)
         is_all = is_complete and end >= reached
         if records or is_all:
-            del self._waiting[kept]
+            del self._waiting[left_as]
             self._answer(message, end=end, records=records, is_all=is_all)
 
     def _state(self, durable: Durable) -> tuple[int, bool]:
@@ -591,10 +591,10 @@ class Handover:
         )
 
     def _forget(self, message: wire.Forget, now: int) -> None:
-        kept = kept_name(message.durable, message.counter)
-        durable = self._durables.get(kept)
+        left_as = left_name(message.durable, message.counter)
+        durable = self._durables.get(left_as)
         if durable is not None:
-            self._persistence.note(Unsubscribed(kept, ""), now)
+            self._persistence.note(Unsubscribed(left_as, ""), now)
             self.durability.end(durable)
         answer = wire.Forgotten(message.origin, self._name, message.durable, message.counter)
         self._dispatch.after_sync(lambda: self._send(answer))
@@ -619,7 +619,7 @@ class Handover:
         if message.to == self._name:
             self._dispatch.after_sync(lambda: self.handle(message, self._clock.now))
             return
-        link = self._links.get(message.to) or self._links.get(self._progress.way_to(message.to))
+        link = self._links.get(message.to) or self._links.get(self._progress.next_hop(message.to))
         if link is not None and link.session is not None and link.ready:
             link.session.tell(message)
 
@@ -630,11 +630,11 @@ class Handover:
 
     def look(self) -> None:
         """Something may have arrived for which somebody waits."""
-        for kept in [*self._waiting]:
-            if kept in self._durables:
-                self._look_up(kept)
+        for left_as in [*self._waiting]:
+            if left_as in self._durables:
+                self._look_up(left_as)
             else:
-                del self._waiting[kept]
+                del self._waiting[left_as]
 
     def tick(self, now: int) -> None:
         """From time to time: ask again for what was not answered, and look whether all has come."""
@@ -675,7 +675,7 @@ class Handover:
         return frozenset() if arrival is None else arrival.lacking
 
     def roams(self) -> list[dict[str, object]]:
-        """Who comes here, and from where; and who has gone, and is not through with what is here."""
+        """The subscribers that come here, and from where; and those that have gone, and left something here."""
         coming: list[dict[str, object]] = [
             {
                 "name": name,
@@ -692,19 +692,19 @@ class Handover:
         return coming + gone
 
 
-def kept_name(durable: str, counter: int) -> str:
+def left_name(durable: str, counter: int) -> str:
     """The name under which a place is kept that a durable subscriber has left."""
-    return f"{durable}{KEPT}{counter}"
+    return f"{durable}{LEFT}{counter}"
 
 
 def public_name(durable: str) -> str:
     """The name of a durable subscriber, as clients give it."""
-    return durable.partition(KEPT)[0]
+    return durable.partition(LEFT)[0]
 
 
-def parts_in(placed: Placed) -> list[Part]:
-    """What is for a subscriber at other places."""
-    return [Part(*each) for each in placed.parts]
+def parts_in(stay: Stay) -> list[Part]:
+    """The parts that are for a subscriber at other places."""
+    return [Part(*each) for each in stay.parts]
 
 
 def _part_of(arrival: _Arrival, broker: str, counter: int) -> Fetching | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from fairlead.broker.handover import place_of
+from fairlead.broker.handover import number_for
 from fairlead.errors import BrokerRefused, TransactionRefused
 from fairlead.model.packed import unpack
 from fairlead.network import wire
@@ -144,7 +144,7 @@ class Intake:
             self._go_back(durable, end)
 
     def _go_back(self, durable: _Durable, end: int) -> None:
-        end = place_of(durable.counter, end - 1)
+        end = number_for(durable.counter, end - 1)
         durable.seen = min(durable.seen, end)
         for ordinal in [each for each in durable.open if each > end]:
             self._forget(durable, ordinal)

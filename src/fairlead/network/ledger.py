@@ -67,12 +67,12 @@ __all__ = [
     "Opened",
     "Owned",
     "Parting",
-    "Placed",
     "Recalling",
     "Redriven",
     "Remember",
     "Retained",
     "State",
+    "Stay",
     "Subscribed",
     "Termed",
     "Transacted",
@@ -175,7 +175,7 @@ class Leased(Struct, frozen=True, array_like=True, tag=True):
     lease: int
 
 
-class Placed(Struct, frozen=True, array_like=True, tag=True):
+class Stay(Struct, frozen=True, array_like=True, tag=True):
     """A durable subscriber has arrived here: its place has this counter, and begins with a cut. The parts are what
     is for it at other places; -1: it is arriving."""
 
@@ -385,7 +385,7 @@ Change: TypeAlias = (
     | Unsubscribed
     | Termed
     | Leased
-    | Placed
+    | Stay
     | Departed
     | Willed
     | Held
@@ -533,7 +533,7 @@ class State:
     """By durable subscriber, the principal that it acts for, where there is an access policy."""
     leases: dict[str, int] = field(default_factory=dict)
     """By durable subscriber, for how long it is kept while nobody is there, in microseconds."""
-    places: dict[str, Placed] = field(default_factory=dict)
+    stays: dict[str, Stay] = field(default_factory=dict)
     """By durable subscriber, where it has come from another broker."""
     departed: dict[str, dict[str, int]] = field(default_factory=dict)
     """By the name under which it is kept, up to where it is for a durable subscriber that has gone."""
@@ -571,7 +571,7 @@ class State:
             case (
                 Owned()
                 | Leased()
-                | Placed()
+                | Stay()
                 | Departed()
                 | Willed()
                 | Held()
@@ -669,7 +669,7 @@ class State:
             self.owners,
             self.accounts,
             self.leases,
-            self.places,
+            self.stays,
             self.departed,
             self.histories,
         )
@@ -678,20 +678,20 @@ class State:
         for each in self._by_durable:
             if durable in each:
                 each[now] = each.pop(durable)
-        if now in self.places:
-            self.places[now] = replace(self.places[now], durable=now)
+        if now in self.stays:
+            self.stays[now] = replace(self.stays[now], durable=now)
         self.departed[now] = upto
 
     def _apply_term(
-        self, change: Owned | Leased | Placed | Departed | Willed | Held | Changed | Formerly | Recalling
+        self, change: Owned | Leased | Stay | Departed | Willed | Held | Changed | Formerly | Recalling
     ) -> None:
         match change:
             case Recalling(durable):
                 self.histories[durable] = change
-            case Placed(durable, counter, cut, parts) if counter or cut or parts:
-                self.places[durable] = change
-            case Placed(durable):
-                self.places.pop(durable, None)
+            case Stay(durable, counter, cut, parts) if counter or cut or parts:
+                self.stays[durable] = change
+            case Stay(durable):
+                self.stays.pop(durable, None)
             case Departed(durable, now, upto):
                 self._depart(durable, now, upto)
             case Changed() | Formerly():
@@ -726,7 +726,7 @@ class State:
         for durable, lease in self.leases.items():
             yield Leased(durable, lease)
         yield from self.histories.values()
-        yield from self.places.values()
+        yield from self.stays.values()
         for durable, upto in self.departed.items():
             yield Departed(durable, durable, upto)
         yield from self.wills.values()

@@ -232,7 +232,7 @@ class Subscribe(_Message, frozen=True):
     history: bool = False
     """Whether the past of other brokers counts, too, where it begins in the past."""
     moves: int = 0
-    """How often this client has gone to another broker: of two that are asked for one durable name at a time, the
+    """The number of times this client has gone to another broker: of two that are asked for one durable name at a time, the
     later one has it."""
 
 
@@ -668,13 +668,13 @@ class Fetch(_Message, frozen=True):
     durable: str
     counter: int
     """That of the place that has it."""
-    place: int
+    asking: int
     """That of the place that asks."""
     upto: dict[str, int]
     since: int
     done: int
     room: int
-    """How many records are wanted; 0: the place is to be left, if it still has this offer."""
+    """The number of records that are wanted; 0: the place is to be left, if it still has this offer."""
     offer: str = ""
 
 
@@ -764,7 +764,7 @@ class Gapped(_Message, frozen=True):
 
 
 Handing: TypeAlias = Fetch | Replay | Forget | Forgotten
-"""What brokers say to one another about a durable subscriber that moves."""
+"""The messages of brokers to one another about a durable subscriber that moves."""
 
 Control: TypeAlias = (
     Hello

@@ -24,7 +24,7 @@ ROAMING: Final = "roaming"
 
 
 class MovedOut(NamedTuple):
-    """What a client leaves behind for the one that goes on elsewhere: `connect(…, moved_from=…)`. As text, it can
+    """The name and the moves of a client for the one that goes on elsewhere: `connect(…, moved_from=…)`. As text, it can
     be sent or kept."""
 
     name: str
@@ -53,11 +53,11 @@ class Roaming:
 
     def __init__(self, roams: Patience, moved_from: MovedOut | str | None) -> None:
         self.lease_us = 0 if roams is None else lease_of(ROAMING, roams)
-        """How long brokers keep what is for it while it is nowhere; 0: it does not roam."""
+        """The time for which brokers keep what is for it while it is nowhere; 0: it does not roam."""
         before = None if moved_from is None else MovedOut.of(moved_from)
         self.name = "" if before is None else before.name
         self.moves = 0 if before is None else before.moves
-        """How often it has gone to another broker."""
+        """The number of times it has gone to another broker."""
         self.connections = 0 if before is None else before.connections
         """The number of connections that it has opened."""
         self._broker = "" if before is None else before.broker
@@ -86,6 +86,6 @@ class Roaming:
         return f"{named}:{number}"
 
     def move_out(self, name: str) -> MovedOut:
-        """What is left behind."""
+        """The value for who goes on."""
         self.is_leaving = True
         return MovedOut(name, self.moves, self._broker, self.connections)
