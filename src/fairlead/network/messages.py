@@ -232,8 +232,8 @@ class Subscribe(_Message, frozen=True):
     history: bool = False
     """Whether the past of other brokers counts, too, where it begins in the past."""
     moves: int = 0
-    """The number of times this client has gone to another broker: of two that are asked for one durable name at a time, the
-    later one has it."""
+    """The number of times this client has gone to another broker: of two that want one durable name, the later one
+    has it."""
 
 
 class Unsubscribe(_Message, frozen=True):
