@@ -24,8 +24,8 @@ ROAMING: Final = "roaming"
 
 
 class MovedOut(NamedTuple):
-    """The name and the moves of a client for the one that goes on elsewhere: `connect(…, moved_from=…)`. As text, it can
-    be sent or kept."""
+    """The name and the moves of a client, for the one that goes on elsewhere: `connect(…, moved_from=…)`. As text,
+    it can be sent or kept."""
 
     name: str
     moves: int
