@@ -286,7 +286,11 @@ class Host:
         node = self.node
         assert node is not None
         assert node.ledger is not None
-        node.flush()
+        try:
+            node.flush()
+        except PowerFailure:
+            self.kill(self.world.rng)
+            return
         if not disk:
             return
         if self._synced is not None:
