@@ -11,18 +11,25 @@ let earlier = null;
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
+// From afar brokers and links are drawn larger than they are near by: a thousand would be too faint to see.
+let fitted = 1;
+
+function larger(most) {
+  return Math.min(most, Math.max(1, 0.3 / fitted));
+}
+
 function look() {
   const font = "ui-sans-serif, system-ui, sans-serif";
   return [
     { selector: "node", style: {
       "background-color": colour("one"), label: "data(name)", color: colour("ink"), "font-family": font, "font-size": 13,
-      "text-valign": "bottom", "text-margin-y": 6, "min-zoomed-font-size": 7, width: "data(size)", height: "data(size)",
+      "text-valign": "bottom", "text-margin-y": 6, "min-zoomed-font-size": 7, width: ele => ele.data("size") * larger(4), height: ele => ele.data("size") * larger(4),
       "text-background-color": colour("card"), "text-background-opacity": 0.8, "border-width": 2, "border-color": colour("card"),
     } },
     { selector: "node[tone = 'bad']", style: { "background-color": colour("card"), "border-color": colour("bad"), "border-style": "dashed", "border-width": 3 } },
     { selector: "node[tone = 'warn']", style: { "background-color": colour("warn") } },
     { selector: "edge", style: {
-      width: "data(width)", "line-color": colour("faint"), "curve-style": "straight", label: "data(said)", color: colour("quiet"),
+      width: ele => ele.data("width") * larger(12), "line-color": colour("faint"), "curve-style": "straight", label: "data(said)", color: colour("quiet"),
       "font-family": font, "font-size": 11, "min-zoomed-font-size": 8, "text-background-color": colour("card"), "text-background-opacity": 0.9,
     } },
     { selector: "edge[tone = 'bad']", style: { "line-color": colour("bad"), "line-style": "dashed" } },
@@ -76,9 +83,11 @@ function draw(network, shown) {
   if (drawn) drawn.destroy();
   drawn = cytoscape({
     container: document.getElementById("graph"), elements: wanted, style: look(), layout: { name: "preset", padding: 40 },
-    minZoom: 0.02, maxZoom: 3, textureOnViewport: network.brokers.length > 300,
+    minZoom: 0.005, maxZoom: 3, textureOnViewport: network.brokers.length > 300,
     autoungrabify: true, boxSelectionEnabled: false,
   });
+  fitted = drawn.zoom();
+  if (fitted < 0.3) drawn.style(look());
   if (drawn.zoom() > 1.3) { drawn.zoom(1.3); drawn.center(); }
   drawn.on("tap", "node", event => choose("/console/broker", { name: event.target.id() }));
   drawn.on("tap", "edge", event => choose("/console/link", { one: event.target.data("source"), other: event.target.data("target") }));
