@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairlead.filters import And, Constraint, Filter, Not, Op, Or, covers, overlaps, parse
+from fairlead.filters import NOTHING, And, Constraint, Filter, Not, Op, Or, covers, overlaps, parse
 from fairlead.filters.terms import Attribute
 from fairlead.model import Notification
 from fairlead.security import AccessPolicy, Principal, candidates, rights
@@ -56,6 +56,8 @@ def test_every_filter_that_overlaps_a_request_is_a_candidate(question: Question,
 
 
 @given(filters, filters)
+@example(parse('room = "lab"'), NOTHING)
+@example(NOTHING, parse('room = "lab"'))
 def test_what_plainly_covers_covers(limit: Filter, request: Filter) -> None:
     assert not plainly_covers(limit, request, texts_of(request)) or covers(limit, request)
 

@@ -141,7 +141,7 @@ def texts_of(filter: Filter) -> Mapping[str, frozenset[str]]:
             return {name: frozenset(some)} if is_texts else {}
         case And(parts):
             return {name: some for part in reversed(parts) for name, some in texts_of(part).items()}
-        case Or(parts):
+        case Or(parts) if parts:  # without parts it is the filter that matches nothing
             first, *others = map(texts_of, parts)
             return {
                 name: texts.union(*(each[name] for each in others))

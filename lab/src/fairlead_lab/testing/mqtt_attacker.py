@@ -288,10 +288,10 @@ class MqttAttack:
     def _unsubscribe(self) -> None:
         client = self._client()
         if client is not None:
-            before = self._durables()
-            packet = mqtt5.UnsubscribePacket(
-                self._random.randint(1, 200), [self._random.choice(TOPIC_FILTERS)]
-            )
+            before, session = self._durables(), client.connection.session
+            there = [text for text in TOPIC_FILTERS if session is not None and session.to(text) is not None]
+            texts = there if there and self._random.random() < 0.5 else TOPIC_FILTERS
+            packet = mqtt5.UnsubscribePacket(self._random.randint(1, 200), [self._random.choice(texts)])
             self._hear(client, packet.write())
             for name in before - self._durables():
                 owns = self._owns(client.principal, "durables", name)
