@@ -90,10 +90,11 @@ class Neighbourhood:
         self.calling.settle = self._settle
         self._ticks = 0
         self.recalled: Callable[[str, wire.Recalled], None] = lambda name, message: None
+        """Called with what brokers behind a neighbour retain."""
         self.past: Callable[[str, wire.Past], None] = lambda name, message: None
+        """Called with what they say of their logs."""
         self.handed_over: Callable[[wire.Handing, int], None] = lambda message, now: None
         """Called with what brokers say about durable subscribers that move."""
-        """Called with what brokers behind a neighbour retain."""
         self._cycles = Cycles(
             broker.name,
             links=links,
@@ -502,7 +503,9 @@ class Neighbourhood:
         for link in self._links.values():
             link.report_lost()
             if self._persistence.is_logged and self._outgoing.copies is None:
-                if repeats:  # a neighbour whose disk was full has forgotten them
+                # A neighbour whose disk was full has forgotten them. One that is not heard gets none: what went to
+                # it would look like progress to those who wait for it.
+                if repeats and link.session is not None and link.session.is_read:
                     self._progress.connect(link.name)
                 link.send_marks(self._progress)
 
