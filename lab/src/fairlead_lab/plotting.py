@@ -147,7 +147,8 @@ def short(value: float) -> str:
 
 
 def _fill_lines(axis: Any, panel: Panel) -> None:
-    for number, line in enumerate(panel.lines):
+    # A line without points would have room made for it where the figure begins.
+    for number, line in enumerate(each for each in panel.lines if each.xs):
         axis.plot(
             line.xs,
             line.ys,
@@ -168,7 +169,13 @@ def _fill_lines(axis: Any, panel: Panel) -> None:
     for figure, label in panel.goals.items():
         axis.axhline(figure, color=INK, linestyle=(0, (5, 4)), linewidth=0.9, zorder=1)
         axis.annotate(
-            label, (0.015, figure), xycoords=("axes fraction", "data"), fontsize=7, color=INK, va="bottom"
+            label,
+            (0.985, figure),
+            xycoords=("axes fraction", "data"),
+            fontsize=7,
+            color=INK,
+            va="bottom",
+            ha="right",
         )
     xs = sorted({x for line in panel.lines for x in line.xs})
     drawn = [y for line in panel.lines for y in (*line.ys, *line.low, *line.high)]
