@@ -367,7 +367,8 @@ class Report(harness.Report):
         return [
             f"{settings['events']:,} events, a millisecond apart, of {settings['sensors']} sensors, or as many as "
             f"{settings['patience_s']:g} s are enough for ({settings['fairlead_patience_s']:g} s for Fairlead)",
-            f"{settings['rounds']} rounds; the median, and in brackets the quartiles; a batch has "
+            f"{settings['rounds']} rounds, {settings.get('spark_rounds', 3)} on Spark; the median, and in "
+            "brackets the quartiles; a batch has "
             f"{settings['batch']:,} events; rates are per second of a core; latency is that of half of the "
             "matches, and of 99 in 100",
         ]
