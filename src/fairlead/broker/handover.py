@@ -10,7 +10,7 @@ cut has arrived somewhere).
 What is delivered has one number on the whole way: the counter of the place in whose log it is, and its offset
 there. These numbers grow along the moves of a subscriber, as offsets do in one log.
 
-Values and state machines without input and output; `network` and the simulator have the messages and the logs.
+Values and state machines without input and output; `fairlead.network.handover` has the messages and the logs.
 """
 
 from __future__ import annotations
